@@ -1,0 +1,3 @@
+module github.com/batonzk/baton
+
+go 1.25
