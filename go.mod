@@ -1,3 +1,11 @@
 module github.com/batonzk/baton
 
-go 1.25
+go 1.25.0
+
+require (
+	github.com/cenkalti/backoff/v4 v4.3.0
+	github.com/go-zookeeper/zk v1.0.4
+	go.uber.org/goleak v1.3.0
+	golang.org/x/sync v0.22.0
+	pgregory.net/rapid v1.3.0
+)
