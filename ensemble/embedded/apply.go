@@ -1,0 +1,70 @@
+package embedded
+
+import "github.com/batonzk/baton/internal/wire"
+
+// apply makes the change t, sends the watch events that it causes and returns
+// the reply to the client. Caller holds s.mu exclusively.
+func (s *Server) apply(v *view, t *txn) wire.Record {
+	switch t.op {
+	case wire.OpCreate:
+		return s.applyCreate(v, t)
+	case wire.OpDelete:
+		s.applyDelete(t.path, v.zxid)
+		return &wire.Empty{}
+	case wire.OpSetData:
+		n := s.tree.get(t.path)
+		n.data, n.version, n.mzxid, n.mtime = t.data, t.version, v.zxid, v.now
+		s.dataWatches.trigger(t.path, wire.EventNodeDataChanged, nil)
+		return &wire.StatResponse{Stat: n.stat()}
+	case wire.OpSetACL:
+		n := s.tree.get(t.path)
+		n.acl, n.aversion = t.acl, t.version
+		return &wire.StatResponse{Stat: n.stat()}
+	}
+	return &wire.Empty{}
+}
+
+func (s *Server) applyCreate(v *view, t *txn) wire.Record {
+	parentPath, _, _ := split(t.path)
+	parent := s.tree.get(parentPath)
+	n := &node{record: *v.created(t), data: t.data}
+	if t.version > parent.cversion {
+		parent.cversion, parent.pzxid = t.version, v.zxid
+	}
+	s.tree.add(t.path, n)
+	if t.kind == ephemeral {
+		if owner := s.sessions[t.owner]; owner != nil {
+			owner.ephemerals[t.path] = v.zxid
+		}
+	}
+	stat := n.stat()
+	s.dataWatches.trigger(t.path, wire.EventNodeCreated, nil)
+	s.childWatches.trigger(watchedParent(parentPath), wire.EventNodeChildrenChanged, nil)
+	if t.reply == wire.OpCreate {
+		return &wire.CreateResponse{Path: t.path}
+	}
+	return &wire.Create2Response{Path: t.path, Stat: stat}
+}
+
+// applyDelete deletes the node at path.
+func (s *Server) applyDelete(path string, zxid int64) {
+	parentPath, _, _ := split(path)
+	s.tree.get(parentPath).pzxid = zxid
+	n := s.tree.remove(path)
+	if n.kind == ephemeral {
+		if owner := s.sessions[n.owner]; owner != nil {
+			delete(owner.ephemerals, path)
+		}
+	}
+	told := s.dataWatches.trigger(path, wire.EventNodeDeleted, nil)
+	s.childWatches.trigger(path, wire.EventNodeDeleted, told)
+	s.childWatches.trigger(watchedParent(parentPath), wire.EventNodeChildrenChanged, nil)
+}
+
+// watchedParent returns the path under which children of parent are watched.
+func watchedParent(parent string) string {
+	if parent == "" {
+		return "/"
+	}
+	return parent
+}

@@ -1,0 +1,39 @@
+package embedded
+
+import (
+	"slices"
+
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// auth adds an identity to the connection. After an unknown scheme the
+// connection is closed.
+func (s *Server) auth(c *conn, r *wire.AuthRequest) (wire.Record, wire.Code) {
+	switch r.Scheme {
+	case "digest":
+		id := digest(string(r.Auth))
+		if id == s.cfg.super {
+			c.identify(identity{"super", ""})
+		}
+		c.identify(identity{"digest", id})
+	case "ip": // proved by connecting
+	default:
+		return nil, wire.CodeAuthFailed
+	}
+	return nil, wire.CodeOK
+}
+
+func (c *conn) identify(id identity) {
+	if !slices.Contains(c.ids, id) {
+		c.ids = append(c.ids, id)
+	}
+}
+
+// whoAmI lists what the connection has proved.
+func (s *Server) whoAmI(c *conn, _ *wire.Empty) (wire.Record, wire.Code) {
+	response := new(wire.WhoAmIResponse)
+	for _, id := range c.ids {
+		response.Clients = append(response.Clients, wire.ClientInfo{Scheme: id.scheme, User: id.user()})
+	}
+	return response, wire.CodeOK
+}

@@ -1,0 +1,57 @@
+// Package embedded is a ZooKeeper server inside the process: what miniredis
+// is to Redis. It speaks the wire protocol of Apache ZooKeeper 3.8, over TCP
+// and over an in-memory pipe, keeps its tree in memory, and does what no real
+// server can be asked to do: expire this session now, lose this reply after
+// the commit, stop answering, move the clock.
+//
+//	srv, err := embedded.Start()
+//	if err != nil {
+//		return err
+//	}
+//	defer srv.Close()
+//
+//	addr, err := srv.Listen("127.0.0.1:0") // for any ZooKeeper client
+//	conn, err := srv.DialContext(ctx, "", "") // or without a socket
+//
+// # What it is for
+//
+// Development, examples, tests, and tools that are one process anyway. A
+// [Server] started inside a testing/synctest bubble and reached over the pipe
+// stays inside that bubble: minutes of session time pass in milliseconds, and
+// the same way each time.
+//
+// # What it answers
+//
+// Every operation that clients in use send: the create family, delete, the
+// reads, setData, ACLs, sync, multi and multiRead, authentication by digest,
+// all kinds of watches including persistent and recursive ones, session
+// resumption and expiry, containers and TTL nodes. Its rules follow ZooKeeper
+// 3.8.0, read in its source and compared with a running server: statistics,
+// transaction numbers, the order of watch events and replies, error codes,
+// and the oddities that a client can see. What is deliberately different:
+//
+//   - children and ephemeral nodes are listed in order, a real server lists
+//     them in the order of a hash table;
+//   - when a session ends, its ephemeral nodes go in the order of their
+//     creation;
+//   - quotas are stored but neither counted nor enforced; SASL, reconfig and
+//     the four-letter words are not there.
+//
+// # Faults
+//
+// Every fault is a method of [Server]. [Server.OnRequest] and
+// [Server.OnReply] see each request before and after it is carried out and
+// may hold it, cut the connection, drop it or answer in its place;
+// [Server.CutBefore] and [Server.LoseReply] do the two most wanted of these
+// once. [Server.ExpireSession], [Server.DropConnections], [Server.Refuse] and
+// [Server.Silence] work on sessions and connections, [Server.Advance],
+// [Server.ReapContainers] and [Server.SetSequence] on time and state. All may
+// be called at any time from any goroutine.
+//
+// # What it is not
+//
+// Not for production. Nothing is written to disk: when the process ends, all
+// data is gone. There is one server, no ensemble, so it cannot fail over and
+// it shows none of the staleness of a follower. It was not built to hold
+// large data sets, and it has no TLS of its own.
+package embedded

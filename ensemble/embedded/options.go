@@ -1,0 +1,88 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// An Option changes one setting of a server. See [Start].
+type Option func(*config)
+
+type config struct {
+	tick              time.Duration
+	containerInterval time.Duration
+	logger            *slog.Logger
+	maxBuffer         int
+	withoutContainers bool
+	super             string
+}
+
+func defaults() config {
+	return config{
+		tick:              2 * time.Second,
+		containerInterval: time.Minute,
+		logger:            slog.New(slog.DiscardHandler),
+		maxBuffer:         0xfffff,
+	}
+}
+
+// WithTick sets the length of a tick, 2 s by default. A session's timeout is
+// what the client asks for, brought into the range of 2 to 20 ticks, and
+// sessions expire on ticks. Shorter ticks are for tests that need short
+// sessions in real time. It must be at least 1 ms and whole milliseconds.
+func WithTick(d time.Duration) Option { return func(c *config) { c.tick = d } }
+
+// WithContainerInterval sets how often empty containers and overdue TTL nodes
+// are looked for and deleted, every 60 s by default. It must be positive. See
+// [Server.ReapContainers] to do it at once.
+func WithContainerInterval(d time.Duration) Option {
+	return func(c *config) { c.containerInterval = d }
+}
+
+// WithLogger sets where the server logs connections that it refuses or closes
+// and sessions that expire. By default it logs nothing.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
+
+// WithMaxBuffer sets the length in bytes of the longest request that is
+// accepted, 1,048,575 by default like a real server's jute.maxbuffer. A longer
+// one closes the connection.
+func WithMaxBuffer(n int) Option { return func(c *config) { c.maxBuffer = n } }
+
+// WithoutContainers makes the server answer Unimplemented when it is asked for
+// a container or a TTL node, as servers do that are too old for the one or
+// not configured for the other.
+func WithoutContainers() Option { return func(c *config) { c.withoutContainers = true } }
+
+// WithSuper sets the superuser, to whom no ACL applies. The digest has the
+// form that a real server takes: "super:" and the base64 of the SHA-1 of
+// "super:password".
+func WithSuper(digest string) Option { return func(c *config) { c.super = digest } }
+
+func (c *config) validate() error {
+	if c.tick < time.Millisecond || c.tick%time.Millisecond != 0 {
+		return fmt.Errorf("embedded: tick of %v: whole milliseconds, at least one, are needed", c.tick)
+	}
+	if c.containerInterval <= 0 {
+		return fmt.Errorf("embedded: container interval of %v: it must be positive", c.containerInterval)
+	}
+	if c.logger == nil {
+		return errors.New("embedded: logger is nil")
+	}
+	if c.maxBuffer < minFrame || c.maxBuffer > maxFrame {
+		return fmt.Errorf("embedded: max buffer of %d bytes: it must be from %d to %d", c.maxBuffer, minFrame, maxFrame)
+	}
+	if c.super != "" && strings.Count(c.super, ":") != 1 {
+		return fmt.Errorf("embedded: super digest %q: it must be user:base64", c.super)
+	}
+	return nil
+}
+
+// The limits of a request's length: a connect request must fit, and an int32
+// must be able to say it.
+const (
+	minFrame = 64
+	maxFrame = 1 << 30
+)

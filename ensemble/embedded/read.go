@@ -1,0 +1,152 @@
+package embedded
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// The handlers in this file run with s.mu held, exclusively if they leave a
+// watch.
+
+// exists looks for a node. It needs no permission, and leaves a watch also if
+// there is no node.
+func (s *Server) exists(c *conn, r *wire.PathWatchRequest) (wire.Record, wire.Code) {
+	if strings.IndexByte(r.Path, 0) >= 0 {
+		return nil, wire.CodeBadArguments
+	}
+	if r.Watch {
+		s.dataWatches.add(r.Path, c, oneShot)
+	}
+	n := s.tree.get(r.Path)
+	if n == nil {
+		return nil, wire.CodeNoNode
+	}
+	return &wire.StatResponse{Stat: n.stat()}, wire.CodeOK
+}
+
+// readable returns the node at path if the client has one of perms.
+func (s *Server) readable(c *conn, path string, perms int32) (*node, wire.Code) {
+	n := s.tree.get(path)
+	if n == nil {
+		return nil, wire.CodeNoNode
+	}
+	if !allowed(n.acl, perms, c.ids) {
+		return nil, wire.CodeNoAuth
+	}
+	return n, wire.CodeOK
+}
+
+func (s *Server) getData(c *conn, r *wire.PathWatchRequest) (wire.Record, wire.Code) {
+	n, code := s.readable(c, r.Path, wire.PermRead)
+	if code != wire.CodeOK {
+		return nil, code
+	}
+	if r.Watch {
+		s.dataWatches.add(r.Path, c, oneShot)
+	}
+	return &wire.GetDataResponse{Data: n.data, Stat: n.stat()}, wire.CodeOK
+}
+
+func (s *Server) getChildren(c *conn, r *wire.PathWatchRequest) (wire.Record, wire.Code) {
+	n, code := s.watchedChildren(c, r)
+	if code != wire.CodeOK {
+		return nil, code
+	}
+	return &wire.StringsResponse{Names: n.names()}, wire.CodeOK
+}
+
+func (s *Server) getChildren2(c *conn, r *wire.PathWatchRequest) (wire.Record, wire.Code) {
+	n, code := s.watchedChildren(c, r)
+	if code != wire.CodeOK {
+		return nil, code
+	}
+	return &wire.GetChildren2Response{Children: n.names(), Stat: n.stat()}, wire.CodeOK
+}
+
+func (s *Server) watchedChildren(c *conn, r *wire.PathWatchRequest) (*node, wire.Code) {
+	n, code := s.readable(c, r.Path, wire.PermRead)
+	if code == wire.CodeOK && r.Watch {
+		s.childWatches.add(r.Path, c, oneShot)
+	}
+	return n, code
+}
+
+func (s *Server) getAllChildrenNumber(c *conn, r *wire.PathRequest) (wire.Record, wire.Code) {
+	n, code := s.readable(c, r.Path, wire.PermRead)
+	if code != wire.CodeOK {
+		return nil, code
+	}
+	return &wire.CountResponse{Count: int32(n.count())}, wire.CodeOK
+}
+
+// getACL shows the ACL to who may read or administer the node, digests only
+// to the latter.
+func (s *Server) getACL(c *conn, r *wire.PathRequest) (wire.Record, wire.Code) {
+	n, code := s.readable(c, r.Path, wire.PermRead|wire.PermAdmin)
+	if code != wire.CodeOK {
+		return nil, code
+	}
+	acl := n.acl
+	if !allowed(acl, wire.PermAdmin, c.ids) {
+		acl = hideDigests(acl)
+	}
+	return &wire.GetACLResponse{ACL: acl, Stat: n.stat()}, wire.CodeOK
+}
+
+// getEphemerals lists the ephemeral nodes of the session whose path begins
+// with the given one, in the order of their creation.
+func (s *Server) getEphemerals(c *conn, r *wire.PathRequest) (wire.Record, wire.Code) {
+	prefix := r.Path
+	if strings.TrimSpace(prefix) == "/" {
+		prefix = ""
+	}
+	names := slices.DeleteFunc(c.session.owned(), func(path string) bool {
+		return !strings.HasPrefix(path, strings.TrimSpace(prefix))
+	})
+	return &wire.StringsResponse{Names: names}, wire.CodeOK
+}
+
+// owned returns the session's ephemeral nodes in the order of their creation.
+func (ses *session) owned() []string {
+	return slices.SortedFunc(maps.Keys(ses.ephemerals), func(a, b string) int {
+		return cmp.Or(cmp.Compare(ses.ephemerals[a], ses.ephemerals[b]), cmp.Compare(a, b))
+	})
+}
+
+// sync has nothing to wait for: there is one server.
+func (s *Server) sync(_ *conn, r *wire.PathRequest) (wire.Record, wire.Code) {
+	return r, wire.CodeOK
+}
+
+func (s *Server) ping(*conn, *wire.Empty) (wire.Record, wire.Code) { return nil, wire.CodeOK }
+
+// multiRead carries out several reads; each has a result of its own.
+func (s *Server) multiRead(c *conn, r wire.Record) (wire.Record, wire.Code) {
+	response := new(wire.MultiResponse)
+	for _, op := range r.(*wire.MultiRequest).Ops {
+		var reply wire.Record
+		var code wire.Code
+		switch op.Code {
+		case wire.OpGetData:
+			reply, code = s.getData(c, op.Request.(*wire.PathWatchRequest))
+		case wire.OpGetChildren:
+			reply, code = s.getChildren(c, op.Request.(*wire.PathWatchRequest))
+		default:
+			return nil, wire.CodeMarshallingError
+		}
+		response.Results = append(response.Results, result(op.Code, reply, code))
+	}
+	return response, wire.CodeOK
+}
+
+// result makes the result of one part of a multi.
+func result(op wire.OpCode, reply wire.Record, code wire.Code) wire.OpResult {
+	if code != wire.CodeOK {
+		return wire.OpResult{Code: wire.OpError, Err: code, Reply: &wire.ErrorResponse{Err: code}}
+	}
+	return wire.OpResult{Code: op, Reply: reply}
+}

@@ -1,0 +1,217 @@
+package embedded
+
+import (
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// A handler carries out one operation.
+type handler struct {
+	record func() wire.Record // a new record for the request
+	change bool               // takes a transaction number, also if it fails
+	run    func(s *Server, c *conn, r wire.Record) (wire.Record, wire.Code)
+}
+
+// on makes a handler from a function of one type of record.
+func on[T any, P interface {
+	*T
+	wire.Record
+}](run func(s *Server, c *conn, r P) (wire.Record, wire.Code),
+) handler {
+	return handler{
+		record: func() wire.Record { return P(new(T)) },
+		run: func(s *Server, c *conn, r wire.Record) (wire.Record, wire.Code) {
+			return run(s, c, r.(P))
+		},
+	}
+}
+
+// changing makes the handler of an operation that changes one node.
+func changing[T any, P interface {
+	*T
+	wire.Record
+}](op wire.OpCode) handler {
+	h := on(func(s *Server, c *conn, r P) (wire.Record, wire.Code) { return s.change(c, op, r) })
+	h.change = true
+	return h
+}
+
+var handlers = map[wire.OpCode]handler{
+	wire.OpCreate:          changing[wire.CreateRequest](wire.OpCreate),
+	wire.OpCreate2:         changing[wire.CreateRequest](wire.OpCreate2),
+	wire.OpCreateContainer: changing[wire.CreateRequest](wire.OpCreateContainer),
+	wire.OpCreateTTL:       changing[wire.CreateTTLRequest](wire.OpCreateTTL),
+	wire.OpDelete:          changing[wire.PathVersionRequest](wire.OpDelete),
+	wire.OpCheck:           changing[wire.PathVersionRequest](wire.OpCheck),
+	wire.OpSetData:         changing[wire.SetDataRequest](wire.OpSetData),
+	wire.OpSetACL:          changing[wire.SetACLRequest](wire.OpSetACL),
+	wire.OpMulti:           {record: newMulti, change: true, run: (*Server).multi},
+	wire.OpCloseSession:    {record: newEmpty, run: (*Server).closeSession},
+
+	wire.OpExists:               on((*Server).exists),
+	wire.OpGetData:              on((*Server).getData),
+	wire.OpGetACL:               on((*Server).getACL),
+	wire.OpGetChildren:          on((*Server).getChildren),
+	wire.OpGetChildren2:         on((*Server).getChildren2),
+	wire.OpGetAllChildrenNumber: on((*Server).getAllChildrenNumber),
+	wire.OpGetEphemerals:        on((*Server).getEphemerals),
+	wire.OpMultiRead:            {record: newMulti, run: (*Server).multiRead},
+	wire.OpSync:                 on((*Server).sync),
+	wire.OpPing:                 on((*Server).ping),
+	wire.OpAuth:                 on((*Server).auth),
+	wire.OpWhoAmI:               on((*Server).whoAmI),
+
+	wire.OpSetWatches:    on((*Server).setWatches),
+	wire.OpSetWatches2:   on((*Server).setWatches2),
+	wire.OpAddWatch:      on((*Server).addWatch),
+	wire.OpRemoveWatches: on((*Server).removeWatches),
+	wire.OpCheckWatches:  on((*Server).checkWatches),
+}
+
+func newMulti() wire.Record { return new(wire.MultiRequest) }
+func newEmpty() wire.Record { return new(wire.Empty) }
+
+// handle carries out the request in frame. It reports whether the connection
+// goes on; if not, a nil error says that what is queued is still to be sent.
+func (c *conn) handle(frame []byte) (more bool, err error) {
+	d := wire.NewDecoder(frame)
+	var h wire.RequestHeader
+	if err := d.Decode(&h); err != nil {
+		return false, err
+	}
+	op, known := handlers[h.Op]
+	if !known {
+		return c.unimplemented(&h)
+	}
+	record := op.record()
+	malformed := d.Decode(record) != nil
+	before, after := c.srv.hooks.request.get(), c.srv.hooks.reply.get()
+	var shown Request
+	if len(before)+len(after) > 0 {
+		shown = c.describe(&h, record)
+	}
+	switch v := ask(before, shown); {
+	case v == Cut:
+		return false, errCut
+	case v == Drop:
+		return true, nil
+	case v < 0:
+		c.answer(&h, wire.Code(v))
+		return true, nil
+	}
+	x := execution{conn: c, header: &h, handler: &op, record: record, malformed: malformed, hold: len(after) > 0}
+	if !x.run() {
+		return false, errCut
+	}
+	if x.hold {
+		v := ask(after, shown)
+		if v == Cut {
+			return false, errCut
+		}
+		c.out.fill(x.slot, x.judged(v))
+	}
+	return h.Op != wire.OpCloseSession && x.code != wire.CodeAuthFailed, nil
+}
+
+// unimplemented answers an operation that there is not. As a real server does,
+// it then closes the connection.
+func (c *conn) unimplemented(h *wire.RequestHeader) (bool, error) {
+	c.srv.mu.RLock()
+	defer c.srv.mu.RUnlock()
+	c.send(wire.AppendFrame(nil, &wire.ReplyHeader{Xid: h.Xid, Err: wire.CodeUnimplemented}))
+	return false, nil
+}
+
+// answer sends an error in the place of a reply.
+func (c *conn) answer(h *wire.RequestHeader, code wire.Code) {
+	c.srv.mu.RLock()
+	defer c.srv.mu.RUnlock()
+	c.send(wire.AppendFrame(nil, &wire.ReplyHeader{Xid: h.Xid, Zxid: c.srv.zxid, Err: code}))
+}
+
+// An execution is one request while it is carried out.
+type execution struct {
+	conn      *conn
+	header    *wire.RequestHeader
+	handler   *handler
+	record    wire.Record
+	malformed bool
+	hold      bool // hooks shall see the reply before it goes
+
+	zxid  int64
+	code  wire.Code
+	frame []byte
+	slot  *slot
+}
+
+// run carries the request out and queues the reply, or reserves its place. It
+// reports false if the connection has lost its session, and nothing was done.
+func (x *execution) run() bool {
+	s, c := x.conn.srv, x.conn
+	if x.exclusive() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	} else {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+	}
+	if c.ended() {
+		return false
+	}
+	s.touch(c.session)
+	if x.handler.change {
+		s.zxid++
+	}
+	var reply wire.Record
+	x.code = wire.CodeMarshallingError
+	if !x.malformed {
+		reply, x.code = x.handler.run(s, c, x.record)
+	}
+	x.reply(reply)
+	if x.hold {
+		x.slot = c.out.reserve()
+		return true
+	}
+	c.send(x.frame)
+	return true
+}
+
+// exclusive reports whether the request changes what the server knows.
+func (x *execution) exclusive() bool {
+	if x.handler.change {
+		return true
+	}
+	switch x.header.Op {
+	case wire.OpCloseSession, wire.OpSetWatches, wire.OpSetWatches2, wire.OpAddWatch, wire.OpRemoveWatches, wire.OpMultiRead:
+		return true
+	}
+	read, ok := x.record.(*wire.PathWatchRequest)
+	return ok && read.Watch
+}
+
+// reply makes the frame of the reply. Caller holds the server's lock.
+func (x *execution) reply(record wire.Record) {
+	h := wire.ReplyHeader{Xid: x.header.Xid, Zxid: x.conn.srv.zxid, Err: x.code}
+	switch x.header.Op {
+	case wire.OpPing:
+		h.Xid = wire.XidPing
+	case wire.OpAuth:
+		h.Zxid = 0
+	}
+	x.zxid = h.Zxid
+	if x.code != wire.CodeOK || record == nil {
+		record = &wire.Empty{}
+	}
+	x.frame = wire.AppendFrame(make([]byte, 0, 128), &h, record)
+}
+
+// judged returns what is sent after hooks have seen the reply: the reply, an
+// error instead, or nothing.
+func (x *execution) judged(v Verdict) []byte {
+	switch {
+	case v == Drop:
+		return nil
+	case v < 0:
+		return wire.AppendFrame(nil, &wire.ReplyHeader{Xid: x.header.Xid, Zxid: x.zxid, Err: wire.Code(v)})
+	}
+	return x.frame
+}

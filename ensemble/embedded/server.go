@@ -1,0 +1,236 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// ErrClosed is returned by what is asked of a closed server.
+var ErrClosed = errors.New("embedded: server closed")
+
+// A Server is a ZooKeeper server in this process. Its methods may be called
+// from any goroutine at any time. None blocks for longer than it takes to
+// change memory, except where the comment says otherwise.
+//
+// A Server has what package framework asks of an ensemble: Servers, Chroot
+// and DialContext.
+type Server struct {
+	cfg     config
+	clock   *clock
+	gate    *gate
+	hooks   hooks
+	due     due
+	refused atomic.Bool
+	closing chan struct{}
+	wg      sync.WaitGroup // every goroutine of the server
+
+	// net guards what Close has to close. It is never held together with mu.
+	net       sync.Mutex
+	closed    bool
+	conns     map[*conn]struct{}
+	listeners map[net.Listener]struct{}
+
+	// mu guards what the server knows. Frames are queued with it held, so that
+	// each client sees replies and events in the order of the transactions.
+	mu           sync.RWMutex
+	tree         *tree
+	zxid         int64 // the last transaction
+	sessions     map[int64]*session
+	nextSession  int64
+	dataWatches  watchTable
+	childWatches watchTable
+	nextReap     time.Duration // on the server's clock
+}
+
+// Start returns a running server that holds an empty tree. It is reachable by
+// [Server.DialContext] at once, and over TCP after [Server.Listen]. The caller
+// owns it and must Close it. An error names the option that makes no sense.
+func Start(opts ...Option) (*Server, error) {
+	cfg := defaults()
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg:          cfg,
+		clock:        newClock(),
+		gate:         newGate(),
+		closing:      make(chan struct{}),
+		conns:        make(map[*conn]struct{}),
+		listeners:    make(map[net.Listener]struct{}),
+		tree:         newTree(),
+		sessions:     make(map[int64]*session),
+		nextSession:  firstSessionID(),
+		dataWatches:  newWatchTable(),
+		childWatches: newWatchTable(),
+		nextReap:     cfg.containerInterval,
+	}
+	s.due.wake = make(chan struct{}, 1)
+	s.due.set(s.nextReap)
+	s.wg.Add(1)
+	go s.background()
+	return s, nil
+}
+
+// Close ends the server: listeners and connections are closed, and all its
+// goroutines have ended when it returns. Hooks that hold a request must let go
+// first. Later calls wait likewise and return nil too.
+func (s *Server) Close() error {
+	s.net.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
+	for l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.conns {
+		c.close("")
+	}
+	s.net.Unlock()
+	s.wg.Wait()
+	return nil
+}
+
+// Servers returns the one address of the server: network "pipe", to be dialled
+// by [Server.DialContext]. It fails if ctx is done.
+func (s *Server) Servers(ctx context.Context) ([]net.Addr, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return []net.Addr{pipeAddr{}}, nil
+}
+
+// Chroot returns "": the whole tree is the client's.
+func (s *Server) Chroot() string { return "" }
+
+// DialContext connects to the server through memory. The connection is
+// buffered, its deadlines work, and blocking in it is durable in the sense of
+// testing/synctest. Network and address do not matter. It fails if ctx is
+// done, with [ErrClosed] if the server is closed, and with ECONNREFUSED while
+// connections are refused.
+func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.refused.Load() {
+		return nil, &net.OpError{Op: "dial", Net: "pipe", Addr: pipeAddr{}, Err: syscall.ECONNREFUSED}
+	}
+	client, server := newPipe()
+	if err := s.accept(server); err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// Listen makes the server reachable over TCP at addr, "127.0.0.1:0" for any
+// free port of the loopback interface, and returns the address that it got.
+func (s *Server) Listen(addr string) (net.Addr, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	if err := s.own(l); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer s.wg.Done()
+		_ = s.acceptAll(l)
+	}()
+	return l.Addr(), nil
+}
+
+// Serve accepts connections from l until the server or l is closed. It closes
+// l. It blocks meanwhile; the error is [ErrClosed] if the server was closed.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.own(l); err != nil {
+		return err
+	}
+	defer s.wg.Done()
+	return s.acceptAll(l)
+}
+
+// own takes l over and counts the goroutine that will accept from it.
+func (s *Server) own(l net.Listener) error {
+	s.net.Lock()
+	defer s.net.Unlock()
+	if s.closed {
+		l.Close()
+		return ErrClosed
+	}
+	s.listeners[l] = struct{}{}
+	s.wg.Add(1)
+	return nil
+}
+
+func (s *Server) acceptAll(l net.Listener) error {
+	defer func() {
+		l.Close()
+		s.net.Lock()
+		delete(s.listeners, l)
+		s.net.Unlock()
+	}()
+	for {
+		nc, err := l.Accept()
+		switch {
+		case err != nil && s.isClosed():
+			return ErrClosed
+		case err != nil:
+			return err
+		case s.refused.Load():
+			nc.Close()
+		default:
+			_ = s.accept(nc) // if closed, so is l
+		}
+	}
+}
+
+func (s *Server) isClosed() bool {
+	s.net.Lock()
+	defer s.net.Unlock()
+	return s.closed
+}
+
+// accept serves nc in goroutines of its own.
+func (s *Server) accept(nc net.Conn) error {
+	c := newConn(s, nc)
+	s.net.Lock()
+	defer s.net.Unlock()
+	if s.closed {
+		nc.Close()
+		return ErrClosed
+	}
+	s.conns[c] = struct{}{}
+	s.wg.Add(1)
+	go c.run()
+	return nil
+}
+
+// forget takes an ended connection off the books.
+func (s *Server) forget(c *conn) {
+	s.net.Lock()
+	defer s.net.Unlock()
+	delete(s.conns, c)
+}
+
+// connections returns those of the given sessions, or all.
+func (s *Server) connections(ids []int64) []*conn {
+	s.net.Lock()
+	defer s.net.Unlock()
+	var conns []*conn
+	for c := range s.conns {
+		if len(ids) == 0 || slices.Contains(ids, c.sid.Load()) {
+			conns = append(conns, c)
+		}
+	}
+	return conns
+}

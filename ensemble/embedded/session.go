@@ -1,0 +1,165 @@
+package embedded
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// A session is a client's, across its connections. All but deadline is
+// guarded by the lock of the server.
+type session struct {
+	id         int64
+	password   []byte
+	timeout    time.Duration
+	conn       *conn            // the present one; nil while there is none
+	ephemerals map[string]int64 // path to czxid
+	deadline   atomic.Int64     // when it expires: a time.Duration on the server's clock
+}
+
+const passwordLen = 16
+
+// firstSessionID makes ids that look like a real server's: one byte of server
+// number, 40 bits that differ with each start, 16 bits that count up.
+func firstSessionID() int64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return 1<<56 | int64(binary.BigEndian.Uint64(b[:])&0xff_ffff_ffff)<<16
+}
+
+// negotiate brings a timeout that a client asks for into the allowed range.
+func (s *Server) negotiate(millis int32) time.Duration {
+	d := time.Duration(millis) * time.Millisecond
+	return min(max(d, 2*s.cfg.tick), 20*s.cfg.tick)
+}
+
+// newSession starts a session. Caller holds s.mu exclusively.
+func (s *Server) newSession(timeout time.Duration) *session {
+	ses := &session{
+		id: s.nextSession, password: make([]byte, passwordLen), timeout: timeout,
+		ephemerals: make(map[string]int64),
+	}
+	_, _ = rand.Read(ses.password) // never fails
+	s.nextSession++
+	s.sessions[ses.id] = ses
+	s.zxid++
+	s.touch(ses)
+	s.due.alarm(time.Duration(ses.deadline.Load()))
+	return ses
+}
+
+// resume returns the session id if it lives and the password is right.
+// Caller holds s.mu exclusively.
+func (s *Server) resume(id int64, password []byte, timeout time.Duration) *session {
+	ses := s.sessions[id]
+	if ses == nil || subtle.ConstantTimeCompare(ses.password, password) == 0 {
+		return nil
+	}
+	ses.timeout = timeout
+	s.touch(ses)
+	s.due.alarm(time.Duration(ses.deadline.Load()))
+	return ses
+}
+
+// touch gives the session its whole timeout again. As in ZooKeeper the end is
+// moved up to the next tick. Caller holds s.mu, in either mode.
+func (s *Server) touch(ses *session) {
+	tick := s.cfg.tick
+	deadline := ((s.clock.elapsed()+ses.timeout)/tick + 1) * tick
+	ses.deadline.Store(int64(deadline))
+}
+
+// endSession ends a session as one transaction: its ephemeral nodes are
+// deleted in the order of their creation, its watches go. Caller holds s.mu
+// exclusively and closes the session's connection afterwards.
+func (s *Server) endSession(ses *session) {
+	s.zxid++
+	for _, path := range ses.owned() {
+		s.applyDelete(path, s.zxid)
+	}
+	delete(s.sessions, ses.id)
+}
+
+// expire ends the sessions whose time is over and returns their connections,
+// for the caller to close. Caller holds s.mu exclusively.
+func (s *Server) expire(now time.Duration) []*conn {
+	var over []*session
+	for _, ses := range s.sessions {
+		if time.Duration(ses.deadline.Load()) <= now {
+			over = append(over, ses)
+		}
+	}
+	slices.SortFunc(over, func(a, b *session) int {
+		return cmp.Or(cmp.Compare(a.deadline.Load(), b.deadline.Load()), cmp.Compare(a.id, b.id))
+	})
+	var conns []*conn
+	for _, ses := range over {
+		s.cfg.logger.Info("session expired", "session", hex(ses.id), "timeout", ses.timeout)
+		conns = s.kill(ses, conns)
+	}
+	return conns
+}
+
+// kill ends ses, detaches its connection, and appends that to conns. Caller
+// holds s.mu exclusively.
+func (s *Server) kill(ses *session, conns []*conn) []*conn {
+	s.endSession(ses)
+	c := ses.conn
+	if c == nil {
+		return conns
+	}
+	s.detach(c)
+	return append(conns, c)
+}
+
+// detach takes c's session and watches away. Caller holds s.mu exclusively.
+func (s *Server) detach(c *conn) {
+	if c.session != nil && c.session.conn == c {
+		c.session.conn = nil
+	}
+	s.dataWatches.drop(c)
+	s.childWatches.drop(c)
+}
+
+// errAhead closes the connection of a client that has seen what this server
+// has not.
+var errAhead = errors.New("client has seen a later transaction than the server's last")
+
+// connect answers a connect request on c: it makes a session or resumes one.
+// It reports whether c now has a session.
+func (s *Server) connect(c *conn, r *wire.ConnectRequest) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.LastZxidSeen > s.zxid {
+		return false, errAhead
+	}
+	timeout := s.negotiate(r.TimeoutMillis)
+	var ses *session
+	if r.SessionID == 0 {
+		ses = s.newSession(timeout)
+	} else {
+		// ZooKeeper closes the old connection before it looks at the password.
+		if there := s.sessions[r.SessionID]; there != nil && there.conn != nil {
+			old := there.conn
+			s.detach(old)
+			old.close("session moved to another connection")
+		}
+		ses = s.resume(r.SessionID, r.Password, timeout)
+	}
+	reply := &wire.ConnectResponse{Password: make([]byte, passwordLen), HasReadOnly: r.HasReadOnly}
+	if ses != nil {
+		ses.conn, c.session = c, ses
+		c.sid.Store(ses.id)
+		reply.SessionID, reply.Password = ses.id, ses.password
+		reply.TimeoutMillis = int32(timeout / time.Millisecond)
+	}
+	c.send(wire.AppendFrame(nil, reply))
+	return ses != nil, nil
+}
