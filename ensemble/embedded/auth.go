@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/batonzk/baton/internal/wire"
@@ -29,11 +30,14 @@ func (c *conn) identify(id identity) {
 	}
 }
 
-// whoAmI lists what the connection has proved.
+// whoAmI lists what the connection has proved, in order.
 func (s *Server) whoAmI(c *conn, _ *wire.Empty) (wire.Record, wire.Code) {
 	response := new(wire.WhoAmIResponse)
 	for _, id := range c.ids {
 		response.Clients = append(response.Clients, wire.ClientInfo{Scheme: id.scheme, User: id.user()})
 	}
+	slices.SortFunc(response.Clients, func(a, b wire.ClientInfo) int {
+		return cmp.Or(cmp.Compare(a.Scheme, b.Scheme), cmp.Compare(a.User, b.User))
+	})
 	return response, wire.CodeOK
 }

@@ -35,6 +35,7 @@ type client struct {
 	zxid     int64 // of the last reply
 	events   []wire.WatcherEvent
 	deadline time.Duration // of one call
+	extra    int           // bytes behind the header of the last error
 }
 
 // dial opens a connection without a session.
@@ -147,9 +148,7 @@ func (c *client) receive(xid int32, reply wire.Record) (wire.Code, error) {
 		}
 		c.zxid = h.Zxid
 		if h.Err != wire.CodeOK {
-			if d.Len() > 0 {
-				c.t.Errorf("error %v followed by %d bytes", h.Err, d.Len())
-			}
+			c.extra = d.Len()
 			return h.Err, nil
 		}
 		if reply == nil {

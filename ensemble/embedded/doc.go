@@ -34,6 +34,8 @@
 //     them in the order of a hash table;
 //   - when a session ends, its ephemeral nodes go in the order of their
 //     creation;
+//   - a check outside a multi is answered when it succeeds, a real server then
+//     sends nothing;
 //   - quotas are stored but neither counted nor enforced; SASL, reconfig and
 //     the four-letter words are not there.
 //

@@ -135,8 +135,8 @@ func (s *Server) multiRead(c *conn, r wire.Record) (wire.Record, wire.Code) {
 			reply, code = s.getData(c, op.Request.(*wire.PathWatchRequest))
 		case wire.OpGetChildren:
 			reply, code = s.getChildren(c, op.Request.(*wire.PathWatchRequest))
-		default:
-			return nil, wire.CodeMarshallingError
+		default: // ZooKeeper sends what it has so far behind the error
+			return response, wire.CodeMarshallingError
 		}
 		response.Results = append(response.Results, result(op.Code, reply, code))
 	}

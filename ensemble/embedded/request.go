@@ -45,6 +45,9 @@ var handlers = map[wire.OpCode]handler{
 	wire.OpSetData:         changing[wire.SetDataRequest](wire.OpSetData),
 	wire.OpSetACL:          changing[wire.SetACLRequest](wire.OpSetACL),
 	wire.OpMulti:           {record: newMulti, change: true, run: (*Server).multi},
+	wire.OpReconfig:        {record: newReconfig, change: true, run: on((*Server).reconfig).run},
+	wire.OpDeleteContainer: {record: newEmpty, change: true, run: (*Server).deleteContainer},
+	wire.OpCreateSession:   {record: newEmpty, change: true, run: (*Server).createSession},
 	wire.OpCloseSession:    {record: newEmpty, run: (*Server).closeSession},
 
 	wire.OpExists:               on((*Server).exists),
@@ -67,8 +70,9 @@ var handlers = map[wire.OpCode]handler{
 	wire.OpCheckWatches:  on((*Server).checkWatches),
 }
 
-func newMulti() wire.Record { return new(wire.MultiRequest) }
-func newEmpty() wire.Record { return new(wire.Empty) }
+func newMulti() wire.Record    { return new(wire.MultiRequest) }
+func newEmpty() wire.Record    { return new(wire.Empty) }
+func newReconfig() wire.Record { return new(wire.ReconfigRequest) }
 
 // handle carries out the request in frame. It reports whether the connection
 // goes on; if not, a nil error says that what is queued is still to be sent.
@@ -117,7 +121,7 @@ func (c *conn) handle(frame []byte) (more bool, err error) {
 func (c *conn) unimplemented(h *wire.RequestHeader) (bool, error) {
 	c.srv.mu.RLock()
 	defer c.srv.mu.RUnlock()
-	c.send(wire.AppendFrame(nil, &wire.ReplyHeader{Xid: h.Xid, Err: wire.CodeUnimplemented}))
+	c.send(wire.AppendFrame(nil, &wire.ReplyHeader{Xid: h.Xid, Zxid: -1, Err: wire.CodeUnimplemented}))
 	return false, nil
 }
 
@@ -198,7 +202,7 @@ func (x *execution) reply(record wire.Record) {
 		h.Zxid = 0
 	}
 	x.zxid = h.Zxid
-	if x.code != wire.CodeOK || record == nil {
+	if record == nil {
 		record = &wire.Empty{}
 	}
 	x.frame = wire.AppendFrame(make([]byte, 0, 128), &h, record)

@@ -104,7 +104,8 @@ func newTree() *tree {
 	for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
 		t.add(path, &node{data: []byte{}, record: record{acl: openACL}})
 	}
-	t.nodes["/zookeeper/config"].acl = []wire.ACL{{Perms: wire.PermRead, Scheme: "world", ID: "anyone"}}
+	config := t.nodes["/zookeeper/config"]
+	config.acl, config.aversion = []wire.ACL{{Perms: wire.PermRead, Scheme: "world", ID: "anyone"}}, -1
 	return t
 }
 

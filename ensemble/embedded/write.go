@@ -20,6 +20,10 @@ func (s *Server) change(c *conn, op wire.OpCode, r wire.Record) (wire.Record, wi
 	if code != wire.CodeOK {
 		return nil, code
 	}
+	if op == wire.OpCheck {
+		// ZooKeeper means to send this but fails, and never answers.
+		return &wire.StatResponse{Stat: s.tree.get(t.path).stat()}, wire.CodeOK
+	}
 	return s.apply(v, &t), wire.CodeOK
 }
 
@@ -32,6 +36,9 @@ func (s *Server) multi(c *conn, r wire.Record) (wire.Record, wire.Code) {
 	v.changed = make(map[string]*record)
 	txns := make([]txn, len(ops))
 	for i, op := range ops {
+		if op.Code == wire.OpGetData || op.Code == wire.OpGetChildren {
+			return nil, wire.CodeMarshallingError
+		}
 		var code wire.Code
 		if txns[i], code = v.check(caller, op.Code, op.Request); code != wire.CodeOK {
 			return refused(len(ops), i, code), wire.CodeOK
@@ -40,10 +47,41 @@ func (s *Server) multi(c *conn, r wire.Record) (wire.Record, wire.Code) {
 	response := new(wire.MultiResponse)
 	for i := range txns {
 		t := &txns[i]
+		t.reply = multiReply(t.reply)
 		reply := s.apply(v, t)
 		response.Results = append(response.Results, result(t.reply, reply, wire.CodeOK))
 	}
 	return response, wire.CodeOK
+}
+
+// multiReply says as what kind of operation a part of a multi is answered:
+// ZooKeeper takes create2 there for create, and answers for the others that
+// create as for create2.
+func multiReply(op wire.OpCode) wire.OpCode {
+	switch op {
+	case wire.OpCreate2:
+		return wire.OpCreate
+	case wire.OpCreateContainer, wire.OpCreateTTL:
+		return wire.OpCreate2
+	}
+	return op
+}
+
+// reconfig is never enabled on a server that stands alone.
+func (s *Server) reconfig(*conn, *wire.ReconfigRequest) (wire.Record, wire.Code) {
+	return nil, wire.CodeReconfigDisabled
+}
+
+// deleteContainer is the server's own operation. What a client sends is taken
+// for a path that cannot be.
+func (s *Server) deleteContainer(*conn, wire.Record) (wire.Record, wire.Code) {
+	return nil, wire.CodeBadArguments
+}
+
+// createSession is the server's own too, and not readable when a client sends
+// it.
+func (s *Server) createSession(*conn, wire.Record) (wire.Record, wire.Code) {
+	return nil, wire.CodeMarshallingError
 }
 
 // refused returns the results of a multi of n parts of which part i failed.
