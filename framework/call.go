@@ -1,0 +1,115 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// A call is one request and, once done is closed, its outcome.
+type call struct {
+	op      wire.OpCode
+	request wire.Record
+	reply   wire.Record // filled if err is nil
+	// onReply is called in the receive path with the server's answer, good or
+	// bad, before any later frame is looked at. It is not called if there
+	// never is an answer.
+	onReply func(*call)
+
+	xid  int32
+	sent int64 // when it was queued to be sent, see core.now
+	code wire.Code
+	err  error
+	lost bool // there was no answer: whether it was executed is unknown
+	done chan struct{}
+}
+
+func newCall(op wire.OpCode, request, reply wire.Record) *call {
+	return &call{op: op, request: request, reply: reply, done: make(chan struct{})}
+}
+
+// finish says that the server has answered.
+func (c *call) finish() {
+	if c.onReply != nil {
+		c.onReply(c)
+	}
+	close(c.done)
+}
+
+// fail says that no answer will come.
+func (c *call) fail(err error) {
+	c.err, c.lost = err, true
+	close(c.done)
+}
+
+// await waits for the answer. When ctx or the client ends first, the request
+// may still be executed, and its answer is dropped.
+func (c *call) await(ctx context.Context, core *core) error {
+	select {
+	case <-c.done:
+		return c.outcome()
+	default:
+	}
+	select {
+	case <-c.done:
+		return c.outcome()
+	case <-ctx.Done():
+		return &lostReply{contextError(ctx)}
+	case <-core.ctx.Done():
+		return &lostReply{ErrClosed}
+	}
+}
+
+func (c *call) outcome() error {
+	if c.lost {
+		return &lostReply{c.err}
+	}
+	if c.err != nil {
+		return &answer{code: c.code, err: c.err}
+	}
+	return nil
+}
+
+// roundTrip sends calls together and awaits the answer of the last, which is
+// the last to come. The outcomes of the others are then known too.
+func (c *conn) roundTrip(ctx context.Context, calls ...*call) error {
+	if err := c.submit(calls...); err != nil {
+		return err
+	}
+	return calls[len(calls)-1].await(ctx, c.session.core)
+}
+
+// lostReply is the error of a request that was sent and not answered.
+type lostReply struct{ err error }
+
+func (e *lostReply) Error() string { return e.err.Error() }
+func (e *lostReply) Unwrap() error { return e.err }
+
+// answer is the error of a request that the server refused.
+type answer struct {
+	code wire.Code
+	err  error
+}
+
+func (e *answer) Error() string { return e.err.Error() }
+func (e *answer) Unwrap() error { return e.err }
+
+// contextError returns ctx's error with its cause, both visible to errors.Is.
+func contextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == nil || cause == err {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// answered reports whether the server has answered. It does not block.
+func (c *call) answered() bool {
+	select {
+	case <-c.done:
+		return !c.lost
+	default:
+		return false
+	}
+}

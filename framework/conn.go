@@ -1,0 +1,351 @@
+package framework
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// firstXid is the lowest xid of Baton's own requests. The driver counts its
+// own up from 1 and sends one request, closeSession, per session.
+const firstXid int32 = 1 << 30
+
+var errConnClosed = errors.New("connection closed")
+
+// A conn is one connection to one server, and the seam between Baton and the
+// driver. To the driver it is a [net.Conn] over which it shakes hands, sends
+// pings and closes the session. Baton puts its own requests between the
+// driver's frames and takes their replies, and all watch events, out of the
+// stream again, so that the driver neither queues nor watches anything.
+//
+// Both the driver's reader and its handshake call Read, one at a time: that
+// goroutine is the receive path. It runs no user code and never waits for
+// anything but the socket.
+type conn struct {
+	net.Conn
+	session *Session
+	address string
+
+	in    *bufio.Reader
+	frame []byte // the last frame read
+	rest  []byte // what the driver has still to read of it
+
+	mu        sync.Mutex
+	writable  sync.Cond // out is not empty, or err is set
+	out       []byte    // frames that the writer has still to write
+	pending   map[int32]*call
+	pings     []int64 // sending times of the pings not answered yet
+	xid       int32
+	helloSent int64 // sending time of the connect request, 0 before
+	ready     bool  // the handshake is over
+	err       error
+}
+
+// newConn wraps raw and starts its writer, which ends when the conn fails.
+func newConn(s *Session, raw net.Conn, address string) *conn {
+	c := &conn{
+		Conn:    raw,
+		session: s,
+		address: address,
+		in:      bufio.NewReaderSize(raw, 64<<10),
+		pending: make(map[int32]*call),
+		xid:     firstXid,
+	}
+	c.writable.L = &c.mu
+	return c
+}
+
+// Read yields the driver's frames, and handles all others on the way.
+func (c *conn) Read(p []byte) (int, error) {
+	for len(c.rest) == 0 {
+		if err := c.receive(); err != nil {
+			c.fail(err)
+			return 0, err
+		}
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// receive reads one frame and handles it, or leaves it in c.rest.
+func (c *conn) receive() error {
+	if err := c.readFrame(); err != nil {
+		return err
+	}
+	body := c.frame[4:]
+	if !c.ready {
+		return c.receiveHello(body)
+	}
+	var h wire.ReplyHeader
+	d := wire.NewDecoder(body)
+	if err := d.Decode(&h); err != nil {
+		return err
+	}
+	c.session.sawZxid(h.Zxid)
+	switch h.Xid {
+	case wire.XidNotify:
+		return c.receiveEvent(d)
+	case wire.XidPing:
+		c.receivePong()
+		c.rest = c.frame
+		return nil
+	case wire.XidAuth:
+		return c.receiveAuth(h.Err)
+	}
+	if h.Xid < firstXid {
+		c.rest = c.frame
+		return nil
+	}
+	return c.receiveReply(&h, d)
+}
+
+func (c *conn) readFrame() error {
+	if cap(c.frame) > 1<<20 {
+		c.frame = nil // do not keep what one large reply needed
+	}
+	var length [4]byte
+	if _, err := io.ReadFull(c.in, length[:]); err != nil {
+		return err
+	}
+	n := int(int32(binary.BigEndian.Uint32(length[:])))
+	if n < 0 || n > c.session.core.maxReply {
+		return fmt.Errorf("a frame of %d bytes, the limit is %d", n, c.session.core.maxReply)
+	}
+	if cap(c.frame) < n+4 {
+		c.frame = make([]byte, n+4)
+	}
+	c.frame = c.frame[:n+4]
+	copy(c.frame, length[:])
+	_, err := io.ReadFull(c.in, c.frame[4:])
+	return err
+}
+
+func (c *conn) receiveHello(body []byte) error {
+	var hello wire.ConnectResponse
+	if err := wire.NewDecoder(body).Decode(&hello); err != nil {
+		return err
+	}
+	if hello.SessionID == 0 {
+		// The driver never hears of it: it would go on, in a new session.
+		err := fmt.Errorf("%w: the server says it has expired", ErrSessionLost)
+		c.session.end(err)
+		return err
+	}
+	if hello.TimeoutMillis <= 0 {
+		return fmt.Errorf("a session timeout of %d ms", hello.TimeoutMillis)
+	}
+	c.mu.Lock()
+	c.ready = true
+	for _, a := range c.session.core.auth {
+		h := wire.RequestHeader{Xid: wire.XidAuth, Op: wire.OpAuth}
+		c.out = wire.AppendFrame(c.out, &h, &wire.AuthRequest{Scheme: a.Scheme, Auth: a.Auth})
+	}
+	c.writable.Signal()
+	sent := c.helloSent
+	c.mu.Unlock()
+
+	if err := c.Conn.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	readOnly := hello.ReadOnly
+	hello.HasReadOnly = false // the driver does not know the byte
+	c.frame = wire.AppendFrame(c.frame[:0], &hello)
+	c.rest = c.frame
+	return c.session.attach(c, &hello, readOnly, sent)
+}
+
+func (c *conn) receiveEvent(d *wire.Decoder) error {
+	var ev wire.WatcherEvent
+	if err := d.Decode(&ev); err != nil {
+		return err
+	}
+	c.session.hub.dispatch(&ev)
+	return nil
+}
+
+func (c *conn) receivePong() {
+	c.mu.Lock()
+	var sent int64
+	if len(c.pings) > 0 {
+		sent = c.pings[0]
+		c.pings = c.pings[1:]
+	}
+	c.mu.Unlock()
+	c.session.confirm(sent)
+}
+
+func (c *conn) receiveAuth(code wire.Code) error {
+	if code == wire.CodeOK {
+		return nil
+	}
+	err := codeError(code)
+	c.session.core.logger.Error("credentials refused", "server", c.address, "err", err)
+	return err
+}
+
+func (c *conn) receiveReply(h *wire.ReplyHeader, d *wire.Decoder) error {
+	c.mu.Lock()
+	call := c.pending[h.Xid]
+	delete(c.pending, h.Xid)
+	c.mu.Unlock()
+	if call == nil {
+		return fmt.Errorf("a reply to request %d, which was not sent", h.Xid)
+	}
+	c.session.confirm(call.sent)
+	call.code = h.Err
+	if h.Err != wire.CodeOK {
+		call.err = codeError(h.Err)
+	} else if err := d.Decode(call.reply); err != nil {
+		call.fail(err)
+		return err
+	}
+	call.finish()
+	return nil
+}
+
+// Write takes one whole frame from the driver.
+func (c *conn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return 0, c.err
+	}
+	now := c.session.core.now()
+	if c.helloSent == 0 {
+		return len(p), c.writeHello(p, now)
+	}
+	if len(p) >= 8 && int32(binary.BigEndian.Uint32(p[4:])) == wire.XidPing {
+		c.pings = append(c.pings, now)
+	}
+	c.out = append(c.out, p...)
+	c.writable.Signal()
+	return len(p), nil
+}
+
+// writeHello amends the driver's connect request: the driver has not seen the
+// replies that Baton took out of the stream, so the last zxid is put in here,
+// by which a server that lags behind what the session saw turns it away.
+func (c *conn) writeHello(p []byte, now int64) error {
+	if len(p) < 4 {
+		return fmt.Errorf("%w: a connect request of %d bytes", wire.ErrMalformed, len(p))
+	}
+	var hello wire.ConnectRequest
+	if err := wire.NewDecoder(p[4:]).Decode(&hello); err != nil {
+		return err
+	}
+	hello.LastZxidSeen = c.session.zxid.Load()
+	hello.ReadOnly, hello.HasReadOnly = c.session.core.readOnly, true
+	c.helloSent = now
+	c.out = wire.AppendFrame(c.out, &hello)
+	c.writable.Signal()
+	return c.Conn.SetReadDeadline(time.Now().Add(c.session.core.handshakeTimeout()))
+}
+
+// SetReadDeadline is the driver's, renewed at each of its own frames, a ping
+// or more each third of the session timeout. The handshake has a deadline of
+// its own, and the pauses between frames keep the last one.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	ready := c.ready
+	c.mu.Unlock()
+	if !ready || t.IsZero() {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline does nothing: the writer has its own deadline.
+func (c *conn) SetWriteDeadline(time.Time) error { return nil }
+
+// Close ends the connection.
+func (c *conn) Close() error {
+	c.fail(errConnClosed)
+	return nil
+}
+
+// submit queues calls to be sent, in order and with nothing between them. It
+// does not block. After an error none of them will be sent.
+func (c *conn) submit(calls ...*call) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return fmt.Errorf("%w: %w", ErrConnectionLoss, c.err)
+	}
+	now, at, xid := c.session.core.now(), len(c.out), c.xid
+	for _, call := range calls {
+		start := len(c.out)
+		h := wire.RequestHeader{Xid: c.xid, Op: call.op}
+		c.out = wire.AppendFrame(c.out, &h, call.request)
+		if n := len(c.out) - start - 4; n > c.session.core.maxRequest {
+			c.out, c.xid = c.out[:at], xid
+			return fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, n, c.session.core.maxRequest)
+		}
+		call.xid, call.sent = c.xid, now
+		c.xid = max(c.xid+1, firstXid) // wraps around to firstXid
+	}
+	for _, call := range calls {
+		c.pending[call.xid] = call
+	}
+	c.writable.Signal()
+	return nil
+}
+
+// writeLoop writes what has gathered since the last write, in one go.
+func (c *conn) writeLoop() {
+	var spare []byte
+	for {
+		c.mu.Lock()
+		for len(c.out) == 0 && c.err == nil {
+			c.writable.Wait()
+		}
+		if c.err != nil {
+			c.mu.Unlock()
+			return
+		}
+		batch := c.out
+		c.out = spare[:0]
+		c.mu.Unlock()
+
+		err := c.Conn.SetWriteDeadline(time.Now().Add(c.session.core.sessionTimeout))
+		if err == nil {
+			_, err = c.Conn.Write(batch)
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		spare = batch
+		if cap(spare) > 1<<20 {
+			spare = nil
+		}
+	}
+}
+
+// fail ends the connection for the first reason it is given: the socket is
+// closed, the session detached, and whatever awaits a reply hears of it.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	pending := c.pending
+	c.pending = nil
+	c.writable.Broadcast()
+	c.mu.Unlock()
+
+	_ = c.Conn.Close()
+	c.session.detach(c, err)
+	for _, call := range pending {
+		call.fail(fmt.Errorf("%w: %w", ErrConnectionLoss, err))
+	}
+}

@@ -1,0 +1,286 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/batonzk/baton/retry"
+)
+
+// core is what a client and its namespaced views share.
+type core struct {
+	settings
+	ensemble Ensemble
+	chroot   string
+	epoch    time.Time // what now counts from; its monotonic reading matters
+
+	ctx    context.Context // ends when the client closes
+	cancel context.CancelFunc
+
+	inFlight *semaphore.Weighted
+	plain    atomic.Bool // make parents persistent: the server has no containers
+
+	mu        sync.Mutex
+	started   bool
+	closing   bool
+	state     State
+	session   *Session
+	changed   chan struct{} // closed, and replaced, when a session comes up
+	listeners []*listener
+	running   int           // goroutines that Close waits for
+	idle      chan struct{} // closed when closing and running is 0
+}
+
+func newCore(ens Ensemble, chroot string, s settings) *core {
+	k := &core{
+		settings: s,
+		ensemble: ens,
+		chroot:   chroot,
+		epoch:    time.Now(),
+		inFlight: semaphore.NewWeighted(int64(s.maxInFlight)),
+		changed:  make(chan struct{}),
+		idle:     make(chan struct{}),
+	}
+	k.plain.Store(s.plainParents)
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	return k
+}
+
+// now is the monotonic time since the client was made, in nanoseconds.
+func (k *core) now() int64 { return int64(time.Since(k.epoch)) }
+
+// handshakeTimeout bounds the wait for a server's first answer.
+func (k *core) handshakeTimeout() time.Duration { return k.sessionTimeout / 3 }
+
+// goLocked runs f on a goroutine that close waits for, unless the client is
+// closing. It is called with k.mu held.
+func (k *core) goLocked(f func()) bool {
+	if k.closing {
+		return false
+	}
+	k.running++
+	go func() {
+		defer k.done()
+		f()
+	}()
+	return true
+}
+
+func (k *core) spawn(f func()) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.goLocked(f)
+}
+
+func (k *core) done() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.running--
+	if k.closing && k.running == 0 {
+		close(k.idle)
+	}
+}
+
+// publish is called with k.mu held, which gives the states their order.
+func (k *core) publish(c StateChange) {
+	k.state = c.State
+	k.logger.Info("connection state", "state", c.State, "session", fmt.Sprintf("%#x", c.Session), "err", c.Err)
+	for _, l := range k.listeners {
+		l.push(c)
+	}
+}
+
+func (k *core) removeListener(l *listener) {
+	l.remove()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.listeners = slices.DeleteFunc(k.listeners, func(other *listener) bool { return other == l })
+}
+
+// sessionUp is called with k.mu held when a session has got a connection.
+func (k *core) sessionUp(s *Session, readOnly bool) {
+	state := Connected
+	switch {
+	case readOnly:
+		state = ReadOnly
+	case k.state != 0:
+		state = Reconnected
+	}
+	k.connectionStep(ConnectionInfo{Address: s.conn.address, Session: s.id, Up: true})
+	k.publish(StateChange{State: state, Session: s.id})
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// run keeps one session going after the other until the client closes.
+func (k *core) run() {
+	pauses := k.reconnect.Schedule()
+	for {
+		s := newSession(k)
+		k.mu.Lock()
+		k.session = s
+		k.mu.Unlock()
+
+		began := k.now()
+		d, err := startDriver(s)
+		if err != nil { // the driver refuses only what New has validated
+			k.logger.Error("driver", "err", err)
+			s.end(fmt.Errorf("%w: %w", ErrSessionLost, err))
+		} else {
+			k.watch(s)
+			d.stop()
+		}
+		if k.ctx.Err() != nil {
+			return
+		}
+		if k.now()-began > int64(k.sessionTimeout) {
+			pauses.Reset()
+		}
+		sleep(k.ctx, nextPause(pauses))
+	}
+}
+
+// nextPause returns the schedule's next wait. One that has ended begins again.
+func nextPause(s *retry.Schedule) time.Duration {
+	wait, ok := s.Next()
+	if !ok {
+		s.Reset()
+		wait, _ = s.Next()
+	}
+	return wait
+}
+
+// sleep waits for d, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// watch returns when the session is over. It ends a session itself when the
+// client closes, or when the driver is stuck before there is a deadline.
+func (k *core) watch(s *Session) {
+	stuck := time.NewTimer(s.untilStuck())
+	defer stuck.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-k.ctx.Done():
+			s.end(ErrClosed)
+			return
+		case <-stuck.C:
+		}
+		k.mu.Lock()
+		established := s.established
+		k.mu.Unlock()
+		if established {
+			stuck.Stop() // from now on the deadline watches
+			continue
+		}
+		if s.untilStuck() <= 0 {
+			s.end(fmt.Errorf("%w: the driver makes no progress", ErrSessionLost))
+			return
+		}
+		stuck.Reset(s.untilStuck())
+	}
+}
+
+// allow gives the driver d, and a session timeout in reserve, for its next step.
+func (s *Session) allow(d time.Duration) {
+	s.stuckAt.Store(s.core.now() + int64(d+s.core.sessionTimeout))
+}
+
+func (s *Session) untilStuck() time.Duration {
+	return time.Duration(s.stuckAt.Load() - s.core.now())
+}
+
+// connected returns the present connection. Without one it waits, for as
+// long as the connection timeout; with a session, only for that session.
+func (k *core) connected(ctx context.Context, only *Session) (*conn, error) {
+	var timeout <-chan time.Time
+	for {
+		c, changed, err := k.current(only)
+		if c != nil || err != nil {
+			return c, err
+		}
+		if timeout == nil {
+			t := time.NewTimer(k.connectionTimeout)
+			defer t.Stop()
+			timeout = t.C
+		}
+		var over <-chan struct{}
+		if only != nil {
+			over = only.ctx.Done()
+		}
+		select {
+		case <-changed:
+		case <-over:
+		case <-ctx.Done():
+			return nil, contextError(ctx)
+		case <-k.ctx.Done():
+		case <-timeout:
+			return nil, fmt.Errorf("%w: no connection within %v", ErrConnectionLoss, k.connectionTimeout)
+		}
+	}
+}
+
+func (k *core) current(only *Session) (*conn, <-chan struct{}, error) {
+	if only != nil {
+		if err := only.Err(); err != nil {
+			return nil, nil, err
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.closing:
+		return nil, nil, ErrClosed
+	case !k.started:
+		return nil, nil, ErrNotStarted
+	case k.session == nil || k.session.over:
+		return nil, k.changed, nil
+	}
+	return k.session.conn, k.changed, nil
+}
+
+// close ends the client. The session is over for its holders before the
+// server is told, so that nobody believes to hold what another has got.
+func (k *core) close() error {
+	k.mu.Lock()
+	if k.closing {
+		k.mu.Unlock()
+		<-k.idle
+		return nil
+	}
+	k.closing = true
+	k.state = 0
+	if k.running == 0 {
+		close(k.idle)
+	}
+	listeners := k.listeners
+	k.listeners = nil
+	k.mu.Unlock()
+
+	k.cancel()
+	for _, l := range listeners {
+		l.remove()
+	}
+	t := time.NewTimer(k.closeTimeout)
+	defer t.Stop()
+	select {
+	case <-k.idle:
+		return nil
+	case <-t.C:
+		return fmt.Errorf("framework: goroutines still running %v after Close", k.closeTimeout)
+	}
+}

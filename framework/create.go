@@ -1,0 +1,211 @@
+package framework
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// Created is what [Client.Create] has made.
+type Created struct {
+	Path string // with the sequence number, relative to the client's namespace
+	// Stat is the node's metadata as of its creation.
+	Stat Stat
+	// Session is the session in which the node was made.
+	Session *Session
+}
+
+// Create makes a node. It blocks until a server has answered, ctx is done or
+// the retries are used up. [ErrNodeExists], [ErrNoNode] (the parent's),
+// [ErrNoAuth] and [ErrNoChildrenForEphemerals] are final.
+//
+// If the reply is lost the create is tried again, unless the mode is
+// sequential and [Protected] is not given: then there would be two nodes. An
+// answer to a later try may be due to the first one; see [Error.Unknown] and
+// [Idempotent].
+func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (Created, error) {
+	cr := creation{client: c, data: data}
+	for _, o := range opts {
+		o.applyCreate(&cr.createOptions)
+	}
+	cr.operation = operation{client: c, name: wire.OpCreate2, path: path, only: cr.only}
+	if err := cr.prepare(path); err != nil {
+		return Created{}, cr.refuse(err)
+	}
+	err := cr.run(ctx, cr.try)
+	if err == nil {
+		return cr.result, nil
+	}
+	if cr.protected && cr.dirty() {
+		cr.cleanUp()
+	}
+	return Created{}, err
+}
+
+// creation is one Create under way.
+type creation struct {
+	operation
+	createOptions
+	client *Client
+	data   []byte
+	target string // absolute, without the mark of a protected node
+	parent string // absolute
+	mark   string // of a protected node
+	// sentIn is the session in which the create was last sent.
+	sentIn *Session
+	made   bool // the node was made, and yet the operation failed
+	result Created
+}
+
+func (cr *creation) prepare(path string) error {
+	valid := path
+	if cr.mode.isSequential() {
+		valid += "0" // the server completes the name
+	}
+	if err := ValidatePath(valid); err != nil {
+		return err
+	}
+	if err := cr.mode.validate(cr.ttl, cr.hasTTL); err != nil {
+		return err
+	}
+	if cr.orSet && cr.mode.isSequential() {
+		return fmt.Errorf("%w: OrSet with mode %v", ErrInvalidOption, cr.mode)
+	}
+	cr.target = cr.client.absolute(path)
+	cr.parent, _ = SplitPath(cr.target)
+	if cr.acl == nil {
+		cr.acl = cr.client.core.aclFor(cr.target)
+	}
+	if len(cr.acl) == 0 {
+		return fmt.Errorf("%w: it is empty", ErrInvalidACL)
+	}
+	if cr.protected {
+		cr.mark = newMark()
+	}
+	var request wire.Record
+	cr.name, request = cr.request()
+	return cr.tooLarge(cr.data, request)
+}
+
+func (cr *creation) request() (wire.OpCode, wire.Record) {
+	path := cr.target
+	if cr.protected {
+		parent, name := SplitPath(cr.target)
+		path = JoinPath(parent, cr.mark+name)
+	}
+	return cr.mode.createRequest(path, cr.data, cr.acl, cr.ttl)
+}
+
+// dirty reports whether a node may stand there although the create failed.
+func (cr *creation) dirty() bool { return cr.made || cr.unknown }
+
+// maxRounds bounds how often a parent that vanishes again is made again
+// within one try.
+const maxRounds = 10
+
+func (cr *creation) try(ctx context.Context, c *conn) error {
+	if cr.protected && cr.dirty() {
+		found, err := cr.findOwn(ctx, c)
+		if found || err != nil {
+			return err
+		}
+	}
+	var err error
+	for range maxRounds {
+		err = cr.send(ctx, c)
+		switch {
+		case errors.Is(err, ErrNoNode):
+			again, perr := cr.makeParents(ctx, c)
+			if perr != nil {
+				return perr
+			}
+			if !again {
+				return err
+			}
+		case errors.Is(err, ErrNodeExists) && cr.unknown && cr.idempotent:
+			return cr.recognise(ctx, c, err)
+		case errors.Is(err, ErrNodeExists) && cr.orSet:
+			if err = cr.set(ctx, c); !errors.Is(err, ErrNoNode) {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	return err
+}
+
+func (cr *creation) send(ctx context.Context, c *conn) error {
+	op, request := cr.request()
+	var reply wire.Create2Response
+	calls := []*call{newCall(op, request, &reply)}
+	var list wire.GetChildren2Response
+	if cr.siblings != nil {
+		calls = append(calls, newCall(wire.OpGetChildren2, &wire.PathWatchRequest{Path: cr.parent}, &list))
+	}
+	cr.sentIn = c.session
+	err := cr.operation.send(ctx, c, calls...)
+	if err != nil {
+		var lost *lostReply
+		if errors.As(err, &lost) && cr.mode.isSequential() && !cr.protected {
+			return &finalError{err}
+		}
+		cr.made = calls[0].answered() && calls[0].code == wire.CodeOK
+		return err
+	}
+	if cr.siblings != nil {
+		*cr.siblings = list.Children
+	}
+	cr.succeed(c, reply.Path, &reply.Stat)
+	return nil
+}
+
+func (cr *creation) succeed(c *conn, path string, stat *wire.Stat) {
+	cr.result = Created{Path: cr.client.relative(path), Stat: fromWireStat(stat), Session: c.session}
+}
+
+// recognise turns the error of a second try into success if the node is what
+// the first has made.
+func (cr *creation) recognise(ctx context.Context, c *conn, exists error) error {
+	var r wire.GetDataResponse
+	err := c.roundTrip(ctx, newCall(wire.OpGetData, &wire.PathWatchRequest{Path: cr.target}, &r))
+	if err != nil {
+		return err
+	}
+	if r.Stat.Version != 0 || !bytes.Equal(r.Data, cr.data) {
+		return exists
+	}
+	if cr.mode.isEphemeral() && r.Stat.EphemeralOwner != c.session.id {
+		return exists
+	}
+	cr.succeed(c, cr.target, &r.Stat)
+	return nil
+}
+
+// set is the second half of OrSet.
+func (cr *creation) set(ctx context.Context, c *conn) error {
+	var r wire.StatResponse
+	request := &wire.SetDataRequest{Path: cr.target, Data: cr.data, Version: AnyVersion}
+	if err := c.roundTrip(ctx, newCall(wire.OpSetData, request, &r)); err != nil {
+		return err
+	}
+	cr.succeed(c, cr.target, &r.Stat)
+	return nil
+}
+
+// makeParents reports whether it is worthwhile to try the create again.
+func (cr *creation) makeParents(ctx context.Context, c *conn) (again bool, err error) {
+	k := cr.client.core
+	upTo := cr.parent
+	if !cr.parents {
+		upTo = cr.client.prefix
+		if upTo == k.chroot || !isBelow(upTo, cr.target) {
+			return false, nil
+		}
+	}
+	made, err := k.makeParents(ctx, c, upTo)
+	return made || cr.parents, err
+}

@@ -1,0 +1,113 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batonzk/baton/internal/wire"
+	"github.com/batonzk/baton/retry"
+)
+
+// An operation is what the tries of one public call have in common.
+type operation struct {
+	client *Client
+	name   wire.OpCode
+	path   string   // as the caller gave it
+	only   *Session // do not run in another session than this, if not nil
+	// unknown says that a try was sent whose answer was lost, so that it may
+	// have been executed. Operations that cannot tell their own first try
+	// from somebody else's work report it.
+	unknown bool
+}
+
+// finalError ends the retries although its cause could be tried again.
+type finalError struct{ err error }
+
+func (e *finalError) Error() string { return e.err.Error() }
+func (e *finalError) Unwrap() error { return e.err }
+
+func isRetryable(err error) bool {
+	var final *finalError
+	return IsRetryable(err) && !errors.As(err, &final)
+}
+
+// run tries the operation, on whatever connection there is at each try, until
+// it succeeds, fails for good, or the budget of the call tree is used up.
+func (o *operation) run(ctx context.Context, try func(ctx context.Context, c *conn) error) error {
+	k := o.client.core
+	began, tries := time.Now(), 0
+	err := retry.Do(ctx, k.retry, func(ctx context.Context) error {
+		tries++
+		return o.try(ctx, try)
+	}, retry.If(isRetryable))
+	err = o.wrap(err)
+	k.operationDone(OperationInfo{
+		Op: o.name.String(), Path: o.path, Attempts: tries, Duration: time.Since(began), Err: err,
+	})
+	return err
+}
+
+func (o *operation) try(ctx context.Context, try func(ctx context.Context, c *conn) error) error {
+	k := o.client.core
+	c, err := k.connected(ctx, o.only)
+	if err != nil {
+		if o.only != nil && errors.Is(err, ErrSessionLost) {
+			return &finalError{err}
+		}
+		return err
+	}
+	if err := k.inFlight.Acquire(ctx, 1); err != nil {
+		return contextError(ctx)
+	}
+	defer k.inFlight.Release(1)
+	return try(ctx, c)
+}
+
+// send is a round trip of the operation's own request, first among calls,
+// which is not to be executed twice unawares.
+func (o *operation) send(ctx context.Context, c *conn, calls ...*call) error {
+	err := c.roundTrip(ctx, calls...)
+	var lost *lostReply
+	if errors.As(err, &lost) {
+		o.unknown = true
+		return err
+	}
+	if first := calls[0]; first.answered() && first.err != nil {
+		return first.outcome()
+	}
+	return err
+}
+
+// tooLarge refuses a request whose data do not fit, before there is even a
+// connection. What is not data is checked when it is sent.
+func (o *operation) tooLarge(data []byte, request wire.Record) error {
+	limit := o.client.core.maxRequest
+	if len(data) < limit/2 {
+		return nil
+	}
+	if n := len(wire.Append(nil, &wire.RequestHeader{}, request)); n > limit {
+		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, n, limit)
+	}
+	return nil
+}
+
+// wrap makes err the [Error] of the operation.
+func (o *operation) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &Error{Op: o.name.String(), Path: o.path, Unknown: o.unknown, Err: err}
+	var a *answer
+	if errors.As(err, &a) {
+		e.Code = int32(a.code)
+	}
+	return e
+}
+
+// refuse is run for what is wrong before anything is sent.
+func (o *operation) refuse(err error) error {
+	o.client.core.operationDone(OperationInfo{Op: o.name.String(), Path: o.path, Err: err})
+	return o.wrap(err)
+}

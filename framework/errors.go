@@ -1,0 +1,125 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// What the server answered, or could not answer. An operation's error is an
+// [*Error] that wraps one of these, so that [errors.Is] finds them.
+var (
+	ErrNoNode                  = errors.New("framework: node does not exist")
+	ErrNodeExists              = errors.New("framework: node exists")
+	ErrBadVersion              = errors.New("framework: version does not match")
+	ErrNotEmpty                = errors.New("framework: node has children")
+	ErrNoChildrenForEphemerals = errors.New("framework: ephemeral nodes may not have children")
+	ErrNoAuth                  = errors.New("framework: not authorised")
+	ErrInvalidACL              = errors.New("framework: invalid ACL")
+	ErrAuthFailed              = errors.New("framework: authentication failed")
+	ErrUnimplemented           = errors.New("framework: the server does not implement the operation")
+	ErrBadArguments            = errors.New("framework: bad arguments")
+	ErrNotReadOnly             = errors.New("framework: the server is read-only")
+	ErrQuotaExceeded           = errors.New("framework: quota exceeded")
+	ErrRolledBack              = errors.New("framework: rolled back, another operation of the multi failed")
+	ErrServer                  = errors.New("framework: the server refused the operation")
+)
+
+// What happened to the connection, the session or the client.
+var (
+	// ErrConnectionLoss says that the connection broke, or that there was
+	// none within the connection timeout. See [Error.Unknown] for whether the
+	// operation may have been executed.
+	ErrConnectionLoss = errors.New("framework: connection lost")
+	// ErrSessionLost says that the session has ended: the server said so, or
+	// the local deadline passed without an answer from any server.
+	ErrSessionLost = errors.New("framework: session lost")
+	// ErrTooLarge says that a request exceeds the server's limit. It was not sent.
+	ErrTooLarge = errors.New("framework: request too large")
+	// ErrInvalidPath says that a path breaks ZooKeeper's rules. Nothing was sent.
+	ErrInvalidPath = errors.New("framework: invalid path")
+	// ErrInvalidOption names an option or argument that makes no sense. Nothing was sent.
+	ErrInvalidOption = errors.New("framework: invalid option")
+	// ErrNotStarted says that [Client.Start] was not called yet.
+	ErrNotStarted = errors.New("framework: client not started")
+	// ErrStarted says that [Client.Start] was called before.
+	ErrStarted = errors.New("framework: client already started")
+	// ErrClosed says that the client was closed.
+	ErrClosed = errors.New("framework: client closed")
+)
+
+// An Error is the failure of one operation.
+type Error struct {
+	Op   string // ZooKeeper's name of the operation, such as "create2"
+	Path string // as the caller gave it
+	Code int32  // the server's code, 0 if the server did not answer
+	// Unknown says that the request may or may not have been executed: it was
+	// sent, and the reply was lost or not waited for.
+	Unknown bool
+	Err     error
+}
+
+// Error names operation, path and cause.
+func (e *Error) Error() string {
+	s := e.Op + " " + e.Path + ": " + e.Err.Error()
+	if e.Unknown {
+		s += " (the outcome is unknown)"
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// IsRetryable reports whether trying the same operation again may succeed
+// without anything else being changed: the connection or the session was
+// lost. It is false for every answer of the server about the operation
+// itself, for a done context and for a closed client.
+func IsRetryable(err error) bool {
+	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	return errors.Is(err, ErrConnectionLoss) || errors.Is(err, ErrSessionLost) || errors.Is(err, errTransient)
+}
+
+// IsUnknown reports whether the operation that failed with err may
+// nevertheless have been executed.
+func IsUnknown(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Unknown
+}
+
+// errTransient is wrapped by what the server may answer differently soon.
+var errTransient = errors.New("framework: the server asks to try again")
+
+var codeErrors = map[wire.Code]error{
+	wire.CodeNoNode:                  ErrNoNode,
+	wire.CodeNodeExists:              ErrNodeExists,
+	wire.CodeBadVersion:              ErrBadVersion,
+	wire.CodeNotEmpty:                ErrNotEmpty,
+	wire.CodeNoChildrenForEphemerals: ErrNoChildrenForEphemerals,
+	wire.CodeNoAuth:                  ErrNoAuth,
+	wire.CodeInvalidACL:              ErrInvalidACL,
+	wire.CodeAuthFailed:              ErrAuthFailed,
+	wire.CodeUnimplemented:           ErrUnimplemented,
+	wire.CodeBadArguments:            ErrBadArguments,
+	wire.CodeNotReadOnly:             ErrNotReadOnly,
+	wire.CodeQuotaExceeded:           ErrQuotaExceeded,
+	wire.CodeRuntimeInconsistency:    ErrRolledBack,
+	wire.CodeConnectionLoss:          ErrConnectionLoss,
+	wire.CodeSessionExpired:          ErrSessionLost,
+	wire.CodeSessionMoved:            ErrConnectionLoss,
+	wire.CodeOperationTimeout:        errTransient,
+	wire.CodeRequestTimeout:          errTransient,
+	wire.CodeThrottledOp:             errTransient,
+}
+
+// codeError returns the error for a code other than [wire.CodeOK].
+func codeError(code wire.Code) error {
+	if err, ok := codeErrors[code]; ok {
+		return err
+	}
+	return fmt.Errorf("%w: %v", ErrServer, code)
+}

@@ -1,0 +1,254 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// A hub holds a session's watches. For each node and kind the server has at
+// most one watch of the session, however many waiters there are; and it has
+// none for which there is no waiter.
+//
+// The server's watches are one-shot and die with the connection. On every new
+// connection the hub reads what is watched again, which sets the watch anew
+// and shows whether the change was missed.
+//
+// The lock order is hub.mu, then conn.mu: requests that set or remove watches
+// are queued with hub.mu held, so that the server sees them in the order in
+// which the hub decided them.
+type hub struct {
+	session *Session
+
+	mu      sync.Mutex
+	entries map[watchKey]*watched
+	ended   error // set when the session is over
+}
+
+// watched is one node with at least one waiter.
+type watched struct {
+	waiters map[*Watch]struct{}
+	armed   *conn // the connection on which the server holds the watch, nil if it holds none
+}
+
+func newHub(s *Session) *hub {
+	return &hub{session: s, entries: make(map[watchKey]*watched)}
+}
+
+// A watchRead is a read that may set the server's watch.
+type watchRead struct {
+	key     watchKey
+	call    *call
+	request *wire.PathWatchRequest
+	// version says what the reply saw of an existing node.
+	version func() version
+	// missingToo: the operation sets a watch also on a node that does not
+	// exist, as exists does.
+	missingToo bool
+}
+
+// read sends r and returns a waiter for the next change. The waiter is there
+// before the request is sent, so that no event can fall in between. Without
+// the node there is a waiter only if the operation watches missing nodes; it
+// is returned along with the error.
+func (h *hub) read(ctx context.Context, c *conn, view *Client, r watchRead) (*Watch, error) {
+	w := &Watch{hub: h, key: r.key, view: view, event: make(chan Event, 1)}
+	err := h.submit(c, w, r)
+	if err == nil {
+		err = r.call.await(ctx, h.session.core)
+	}
+	if err == nil || r.missingToo && errors.Is(err, ErrNoNode) {
+		return w, err
+	}
+	h.leave(w)
+	return nil, err
+}
+
+// submit sends r with w among the waiters or, if w is nil, for those that are
+// there.
+func (h *hub) submit(c *conn, w *Watch, r watchRead) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended != nil {
+		return h.ended
+	}
+	e := h.entries[r.key]
+	if e == nil {
+		if w == nil {
+			return nil // they have all left
+		}
+		e = &watched{waiters: make(map[*Watch]struct{})}
+		h.entries[r.key] = e
+	}
+	if w != nil {
+		e.waiters[w] = struct{}{}
+	}
+	r.request.Watch = e.armed != c // once is enough
+	r.call.onReply = func(*call) { h.replied(c, w, r) }
+	return c.submit(r.call)
+}
+
+// replied runs in the receive path.
+func (h *hub) replied(c *conn, w *Watch, r watchRead) {
+	var now version
+	key, set := r.key, r.request.Watch
+	switch r.call.code {
+	case wire.CodeOK:
+		now = r.version()
+	case wire.CodeNoNode:
+		set = set && r.missingToo
+	default: // says nothing about the node, and sets no watch
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.entries[key]
+	if e == nil {
+		if set {
+			h.disarm(c, key)
+		}
+		return
+	}
+	if w != nil {
+		w.seen, w.read = now, true
+	}
+	for other := range e.waiters {
+		if t := other.seen.change(now, key.kind); other.read && t != 0 {
+			other.deliver(t, nil)
+			delete(e.waiters, other)
+		}
+	}
+	if set {
+		e.armed = c
+	}
+	h.drop(key, e)
+}
+
+// drop forgets an entry without waiters. It is called with h.mu held.
+func (h *hub) drop(key watchKey, e *watched) {
+	if len(e.waiters) > 0 {
+		return
+	}
+	delete(h.entries, key)
+	if e.armed != nil {
+		h.disarm(e.armed, key)
+	}
+}
+
+// disarm removes the server's watch, if the connection still stands. Nobody
+// waits for the answer. It is called with h.mu held.
+func (h *hub) disarm(c *conn, key watchKey) {
+	kind := wire.WatcherData
+	if key.kind == watchChildren {
+		kind = wire.WatcherChildren
+	}
+	request := &wire.WatchTypeRequest{Path: key.path, Type: kind}
+	_ = c.submit(newCall(wire.OpRemoveWatches, request, &wire.Empty{}))
+}
+
+func (h *hub) leave(w *Watch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.spent = true
+	e := h.entries[w.key]
+	if e == nil {
+		return
+	}
+	if _, ok := e.waiters[w]; !ok {
+		return
+	}
+	delete(e.waiters, w)
+	h.drop(w.key, e)
+}
+
+// dispatch runs in the receive path.
+func (h *hub) dispatch(ev *wire.WatcherEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch ev.Type {
+	case wire.EventNodeCreated:
+		h.fire(watchKey{ev.Path, watchData}, EventCreated)
+	case wire.EventNodeDataChanged:
+		h.fire(watchKey{ev.Path, watchData}, EventDataChanged)
+	case wire.EventNodeChildrenChanged:
+		h.fire(watchKey{ev.Path, watchChildren}, EventChildrenChanged)
+	case wire.EventNodeDeleted:
+		h.fire(watchKey{ev.Path, watchData}, EventDeleted)
+		h.fire(watchKey{ev.Path, watchChildren}, EventDeleted)
+	}
+}
+
+func (h *hub) fire(key watchKey, t EventType) {
+	e := h.entries[key]
+	if e == nil {
+		return
+	}
+	delete(h.entries, key)
+	for w := range e.waiters {
+		w.deliver(t, nil)
+	}
+}
+
+// rearm reads all that is watched on a new connection of the session.
+func (h *hub) rearm(c *conn) {
+	h.mu.Lock()
+	keys := make([]watchKey, 0, len(h.entries))
+	for key, e := range h.entries {
+		if e.armed != c {
+			keys = append(keys, key)
+		}
+	}
+	h.mu.Unlock()
+	for _, key := range keys {
+		if err := h.submit(c, nil, rearmRead(key)); err != nil {
+			return // the connection is gone: the next one does it
+		}
+	}
+}
+
+// rearmRead asks no more than is needed: exists for a node's data.
+func rearmRead(key watchKey) watchRead {
+	if key.kind == watchChildren {
+		return childrenRead(key.path, new(wire.GetChildren2Response))
+	}
+	return existsRead(key.path, new(wire.StatResponse))
+}
+
+func existsRead(path string, reply *wire.StatResponse) watchRead {
+	r := newWatchRead(wire.OpExists, path, watchData, reply)
+	r.version = func() version { return dataVersion(&reply.Stat) }
+	r.missingToo = true
+	return r
+}
+
+func dataRead(path string, reply *wire.GetDataResponse) watchRead {
+	r := newWatchRead(wire.OpGetData, path, watchData, reply)
+	r.version = func() version { return dataVersion(&reply.Stat) }
+	return r
+}
+
+func childrenRead(path string, reply *wire.GetChildren2Response) watchRead {
+	r := newWatchRead(wire.OpGetChildren2, path, watchChildren, reply)
+	r.version = func() version { return childrenVersion(&reply.Stat) }
+	return r
+}
+
+func newWatchRead(op wire.OpCode, path string, kind watchKind, reply wire.Record) watchRead {
+	request := &wire.PathWatchRequest{Path: path}
+	return watchRead{key: watchKey{path, kind}, request: request, call: newCall(op, request, reply)}
+}
+
+// end tells every waiter that the session is over.
+func (h *hub) end(cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = cause
+	for _, e := range h.entries {
+		for w := range e.waiters {
+			w.deliver(EventSessionEnded, cause)
+		}
+	}
+	h.entries = nil
+}

@@ -1,0 +1,64 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// aclFor asks the provider for the ACL of an absolute path.
+func (k *core) aclFor(path string) []ACL { return k.acl(trimPrefix(k.chroot, path)) }
+
+// isBelow reports whether path is dir or lies below it.
+func isBelow(dir, path string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || rest[0] == '/' || dir == "/")
+}
+
+// makeParents makes path and what is missing above it, and reports whether it
+// has made anything. It works from the bottom up, so that a client without
+// rights on the upper nodes need not touch them. A node that vanishes in
+// between, as empty containers do, is not an error.
+func (k *core) makeParents(ctx context.Context, c *conn, path string) (made bool, err error) {
+	var missing []string
+	for ; path != "/"; path, _ = SplitPath(path) {
+		err := k.makeParent(ctx, c, path)
+		if errors.Is(err, ErrNoNode) {
+			missing = append(missing, path)
+			continue
+		}
+		made = err == nil
+		if err != nil && !errors.Is(err, ErrNodeExists) {
+			return false, err
+		}
+		break
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		err := k.makeParent(ctx, c, missing[i])
+		if errors.Is(err, ErrNoNode) {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, ErrNodeExists) {
+			return made, err
+		}
+		made = true
+	}
+	return made, nil
+}
+
+func (k *core) makeParent(ctx context.Context, c *conn, path string) error {
+	mode := Container
+	if k.plain.Load() {
+		mode = Persistent
+	}
+	op, request := mode.createRequest(path, []byte{}, k.aclFor(path), 0)
+	err := c.roundTrip(ctx, newCall(op, request, &wire.Create2Response{}))
+	if mode == Container && errors.Is(err, ErrUnimplemented) {
+		k.logger.Info("the server has no containers: parents will be persistent")
+		k.plain.Store(true)
+		return k.makeParent(ctx, c, path)
+	}
+	return err
+}
