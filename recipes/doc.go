@@ -1,0 +1,52 @@
+// Package recipes has Curator's recipes for Go: coordination among processes
+// by way of Apache ZooKeeper.
+//
+// What is held is a value. A [Lease] knows when it ends, its contexts end with
+// it, and its fencing token lets a resource refuse a holder that has not
+// noticed yet:
+//
+//	mutex := recipes.NewInterProcessMutex(client, "/locks/nightly-report")
+//
+//	lease, err := mutex.Acquire(ctx) // ctx bounds the wait, not the hold
+//	if err != nil {
+//		return err
+//	}
+//	defer lease.Release()
+//
+//	ctx = lease.Context(ctx)              // ends when the lock is lost, too
+//	store.Put(ctx, row, lease.Token())    // fencing outside ZooKeeper
+//	client.Multi(ctx, lease.Check(), op)  // fencing inside ZooKeeper
+//
+// # The line
+//
+// Contenders of a lock stand in a line: each makes an ephemeral sequential
+// node under the lock's path, in the form of Curator's recipes, and watches
+// none but the one it stands behind. So one release wakes one contender, and
+// with two of them a hand-off is a single message. Children of the lock's path
+// that are no contenders are ignored, and a contender's node that is not
+// ephemeral, which nobody alive owns, is passed over; both are logged as
+// warnings.
+//
+// # Held, unknown, lost
+//
+// A lease lives in its client's session. While the connection is gone it is
+// unknown; once the session's deadline has passed, by this process's own
+// clock, it is lost. The deadline lies before the moment at which the servers
+// can end the session and give the lock to another. Whoever would rather stop
+// at the first doubt uses [EndWhenUnknown].
+//
+// # What is not guaranteed
+//
+// A lock in a distributed system cannot stop the holder. Between a look at the
+// lease and what is done on the strength of it, the process may be paused or a
+// packet may be under way for longer than the session lasts. What must not be
+// written by two holders needs a resource that compares [Lease.Token], or
+// [Lease.Check] if the resource is ZooKeeper.
+//
+// Order is by when the server took in a contender's node, not by when Acquire
+// was called. One who lost the session while waiting, or whose node was
+// deleted by an outsider, joins again at the end.
+//
+// Curator itself does count foreign children and dead contenders: among mixed
+// processes, keep a lock's path for the lock alone.
+package recipes

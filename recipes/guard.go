@@ -1,0 +1,120 @@
+package recipes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// An ownWatch is a watch on one's own node together with what the node held
+// when it was set.
+type ownWatch struct {
+	*framework.Watch
+	data  []byte
+	mzxid int64
+	// conn is the connection of the moment before the watch was set. While it
+	// lasts, the server's events arrive in the order of their causes.
+	conn context.Context
+}
+
+// watchOwn sets a watch on path, a node of session. The error is
+// errNodeDeleted if there is no such node.
+func (l *line) watchOwn(ctx context.Context, path string, session *framework.Session) (*ownWatch, error) {
+	conn := session.ConnectionContext()
+	data, stat, w, err := l.client.GetW(ctx, path)
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil, errNodeDeleted
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &ownWatch{Watch: w, data: data, mzxid: stat.Mzxid, conn: conn}, nil
+}
+
+// guardPause is how long a hold's guard waits after it could not read the
+// node, beyond what the client's retry policy has already waited.
+const guardPause = time.Second
+
+// guard watches the node of h, from own if that is set, and ends h when the
+// node is gone. It passes on requests for revocation: after each event it
+// sets the watch anew and looks at what the node holds then, so that no
+// request is missed that comes in between. It runs until the node is gone,
+// the session has ended, or unwatch was called.
+func (h *hold) guard(own *ownWatch) {
+	ctx, cancel := context.WithCancel(h.watching)
+	defer context.AfterFunc(h.session.Context(), cancel)()
+	defer cancel()
+
+	var heard int64 // the Mzxid of the last request that was passed on
+	for ctx.Err() == nil {
+		if own == nil {
+			var err error
+			if own, err = h.line.watchOwn(ctx, h.path, h.session); err != nil {
+				if !h.afterFailure(ctx, err) {
+					return
+				}
+				continue
+			}
+		}
+		if bytes.Equal(own.data, revokeRequest) && own.mzxid != heard {
+			heard = own.mzxid
+			h.revoked()
+		}
+		select {
+		case ev := <-own.Event():
+			if ev.Type == framework.EventDeleted {
+				h.nodeDeleted()
+				return
+			}
+			own = nil
+		case <-ctx.Done():
+			own.Stop()
+			return
+		}
+	}
+	if own != nil {
+		own.Stop()
+	}
+}
+
+func (h *hold) nodeDeleted() {
+	if err := h.end(fmt.Errorf("%w: %s: %w", ErrLost, h.path, errNodeDeleted)); errors.Is(err, errNodeDeleted) {
+		h.line.logger().Warn("lock lost: somebody deleted its node", "node", h.path)
+	}
+}
+
+// afterFailure reports whether the guard is to try again after err.
+func (h *hold) afterFailure(ctx context.Context, err error) bool {
+	switch {
+	case errors.Is(err, errNodeDeleted):
+		h.nodeDeleted()
+		return false
+	case ctx.Err() != nil:
+		return false
+	case !framework.IsRetryable(err):
+		h.line.logger().Warn("lock held unwatched: its node cannot be read", "node", h.path, "err", err)
+		return false
+	}
+	t := time.NewTimer(guardPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// revoked passes on one request for revocation.
+func (h *hold) revoked() {
+	if h.line.settings.endWhenRevoked {
+		_ = h.end(fmt.Errorf("%w: %s", ErrRevoked, h.path))
+	}
+	if f := h.line.settings.revocation; f != nil {
+		h.line.client.Go(func() { f(h.first) })
+	}
+}

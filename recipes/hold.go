@@ -1,0 +1,208 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// A hold is a node whose turn has come, until it ends: what the leases of one
+// grant have in common. It ends once, for one reason, and everything that
+// depends on it ends before the call that found the reason returns.
+//
+// It ends by whoever notices first: the session's context, the guard that
+// watches the node, a release, or a look at it.
+type hold struct {
+	line     *line
+	path     string
+	data     []byte
+	token    int64
+	session  *framework.Session
+	first    *Lease
+	done     chan struct{}   // closed when err is set
+	watching context.Context // the guard's, outlives done until the node is gone
+	unwatch  context.CancelFunc
+
+	// conn is the connection that the hold ends with, nil if it ends with the
+	// session only.
+	conn context.Context
+
+	mu       sync.Mutex
+	err      error // why it ended, nil while it has not
+	leases   int   // not yet released
+	contexts map[*leaseContext]struct{}
+	detach   []func() bool // undo what listens to session and connection
+}
+
+// heldKey is the key of a hold in a context. Views of one client are one
+// owner: it is the root client's path that counts.
+type heldKey struct {
+	client *framework.Client
+	path   string
+}
+
+// newHold makes a hold of p's node with one lease, already ended if the
+// session is.
+func newHold(p *place, conn context.Context) *hold {
+	h := &hold{
+		line:     p.line,
+		path:     p.path,
+		data:     p.line.settings.data,
+		token:    p.token,
+		session:  p.session,
+		conn:     conn,
+		done:     make(chan struct{}),
+		contexts: make(map[*leaseContext]struct{}),
+		leases:   1,
+	}
+	h.watching, h.unwatch = context.WithCancel(context.Background())
+	h.first = &Lease{hold: h}
+
+	look := func() { _ = h.look() }
+	detach := []func() bool{context.AfterFunc(h.session.Context(), look)}
+	if conn != nil {
+		detach = append(detach, context.AfterFunc(conn, look))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.detach = detach
+	if h.err != nil {
+		stopAll(detach)
+	}
+	return h
+}
+
+// look ends the hold if the session's deadline has passed, by the clock and
+// not by a timer, or the connection's end is its end; and returns why the
+// hold ended, nil if it has not.
+func (h *hold) look() error {
+	if err := h.ended(); err != nil {
+		return err
+	}
+	if err := h.session.Err(); err != nil {
+		return h.end(endedBySession(h.path, err))
+	}
+	if h.conn != nil && h.conn.Err() != nil {
+		return h.end(fmt.Errorf("%w: %s: the connection is suspended", ErrLost, h.path))
+	}
+	return nil
+}
+
+func endedBySession(path string, err error) error {
+	if errors.Is(err, ErrClosed) {
+		return fmt.Errorf("recipes: lease %s ended: %w", path, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrLost, path, err)
+}
+
+func (h *hold) ended() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// end ends the hold with err unless it has ended, and returns why it ended.
+// Afterwards every context of the hold is done.
+func (h *hold) end(err error) error {
+	h.mu.Lock()
+	if h.err != nil {
+		err = h.err
+		h.mu.Unlock()
+		return err
+	}
+	h.err = err
+	close(h.done)
+	contexts, detach := h.contexts, h.detach
+	h.contexts, h.detach = nil, nil
+	h.mu.Unlock()
+
+	stopAll(detach)
+	for c := range contexts {
+		c.end(err)
+	}
+	return err
+}
+
+func stopAll(stops []func() bool) {
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+// attach lets c end with the hold. If the hold has ended it reports why
+// instead.
+func (h *hold) attach(c *leaseContext) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.contexts[c] = struct{}{}
+	}
+	return h.err
+}
+
+func (h *hold) forget(c *leaseContext) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.contexts, c)
+}
+
+// reenter returns another lease of the hold, or why it has ended.
+func (h *hold) reenter() (*Lease, error) {
+	if err := h.look(); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.err != nil:
+		return nil, h.err
+	case h.leases == 0:
+		return nil, h.released()
+	}
+	h.leases++
+	return &Lease{hold: h}, nil
+}
+
+func (h *hold) released() error { return fmt.Errorf("%w: %s", ErrReleased, h.path) }
+
+// release gives back one lease. The last one ends the hold and deletes its
+// node. The error is the loss, if the hold was lost before.
+func (h *hold) release() error {
+	err := h.look()
+	h.mu.Lock()
+	h.leases--
+	last := h.leases == 0
+	h.mu.Unlock()
+	if last {
+		err = h.end(h.released())
+	}
+	if errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) {
+		if last {
+			h.abandon(err)
+		}
+		return err
+	}
+	if !last {
+		return nil
+	}
+	// The guard hears of the deletion before the delete is answered, so that
+	// its watch is spent and need not be removed.
+	defer h.unwatch()
+	return h.line.delete(context.Background(), h.session.Timeout(), h.path, h.session)
+}
+
+// abandon lets go of the node of a lost hold. Mostly it has gone, or goes with
+// its session; but a hold that ended with the connection may be in a session
+// that lives on.
+func (h *hold) abandon(err error) {
+	h.unwatch()
+	if errors.Is(err, errNodeDeleted) || h.session.Err() != nil {
+		return
+	}
+	h.line.client.Go(func() {
+		_ = h.line.delete(context.Background(), h.session.Timeout(), h.path, h.session)
+	})
+}

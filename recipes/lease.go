@@ -1,0 +1,158 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// A LeaseState is what is known of a lease.
+type LeaseState int
+
+// The states of a lease.
+const (
+	// LeaseHeld: the lease is held, and its session has a connection.
+	LeaseHeld LeaseState = iota + 1
+	// LeaseUnknown: there is no connection, and the session's deadline has not
+	// passed. The lease is held unless a server says otherwise: no server can
+	// have given the lock to another yet.
+	LeaseUnknown
+	// LeaseLost: the lease ended before it was released. [Lease.Err] says why.
+	LeaseLost
+	// LeaseReleased: the lease was released.
+	LeaseReleased
+)
+
+// String returns the state's name.
+func (s LeaseState) String() string {
+	switch s {
+	case LeaseHeld:
+		return "held"
+	case LeaseUnknown:
+		return "unknown"
+	case LeaseLost:
+		return "lost"
+	case LeaseReleased:
+		return "released"
+	}
+	return fmt.Sprintf("LeaseState(%d)", int(s))
+}
+
+// A Lease is something held: a lock, until it is released or lost. Leases got
+// by re-entry share one hold. Each must be released; the lock is given up
+// with the last of them, in whatever order.
+//
+// A lease is lost when its session is lost or its node is deleted, and ends
+// with [ErrClosed] when its client is closed. Loss by a broken or silent
+// connection is found by this process's own clock, before the servers can
+// give the lock to another. All that a lease says about itself it says by
+// looking at the clock first: after a pause of the whole process the first
+// look already says lost.
+//
+// All methods are safe for concurrent use, and only Release blocks.
+type Lease struct {
+	hold *hold
+
+	returned atomic.Bool // Release was called
+	once     sync.Once   // runs the release
+	outcome  error       // the release's, after once
+}
+
+// Release gives the lease back. The last release of a hold first ends the
+// hold's contexts, then deletes the node. It takes one round trip, and about
+// as long as a session timeout if there is no connection; after that the
+// deletion goes on in the background and the error says so. It may be called
+// any number of times, by several goroutines; all get the first call's
+// result.
+//
+// A lease that was lost can be released too. The result then is what
+// [Lease.Err] says, wrapping [ErrLost] or [ErrClosed]: the work it was to
+// protect may have been alone for a part of its time only. Nothing of a later
+// holder is touched.
+func (l *Lease) Release() error {
+	l.once.Do(func() {
+		l.returned.Store(true)
+		l.outcome = l.hold.release()
+	})
+	return l.outcome
+}
+
+// Err returns nil while the lease is held or unknown, and then for ever why
+// it ended: [ErrReleased], [ErrLost], [ErrRevoked] or [ErrClosed], wrapped
+// with what happened.
+func (l *Lease) Err() error {
+	if err := l.hold.look(); err != nil {
+		return err
+	}
+	if l.returned.Load() {
+		return l.hold.released()
+	}
+	return nil
+}
+
+// State returns what is known of the lease now.
+func (l *Lease) State() LeaseState {
+	err := l.Err()
+	switch {
+	case errors.Is(err, ErrReleased):
+		return LeaseReleased
+	case err != nil:
+		return LeaseLost
+	case !l.hold.session.Connected():
+		return LeaseUnknown
+	}
+	return LeaseHeld
+}
+
+// Done returns a channel that is closed when the hold ends: with the last
+// release of its leases, or when it is lost or revoked.
+func (l *Lease) Done() <-chan struct{} { return l.hold.done }
+
+// Token returns the fencing token: the transaction in which the lease's node
+// was created, a number that is larger for each later holder for as long as
+// the ensemble lives, whatever happens to the lock's path in between. Leases
+// got by re-entry have the token of their hold. A resource that remembers the
+// largest token it has seen, and refuses smaller ones, is safe from a holder
+// that does not know yet that it lost the lock.
+func (l *Lease) Token() int64 { return l.hold.token }
+
+// Check returns an operation for a [framework.Client.Multi] of the client
+// that the lock was made with. It makes the multi fail once the lease's node
+// is gone: in the servers' own order, so that nothing else of the multi is
+// done by one who no longer holds the lock. If the lease has ended, the multi
+// fails with [Lease.Err] and is not sent.
+//
+// It goes by the node's existence, not its version, which a request for
+// revocation changes: the name is unique, nobody else's node can have it.
+func (l *Lease) Check() framework.Op {
+	if err := l.Err(); err != nil {
+		return framework.FailOp(err)
+	}
+	return framework.CheckOp(l.hold.path, framework.AnyVersion)
+}
+
+// Path returns the path of the lease's node, as the lock's client knows it.
+func (l *Lease) Path() string { return l.hold.path }
+
+// Data returns what the node was created with; see [WithData]. The caller
+// must not change it.
+func (l *Lease) Data() []byte { return l.hold.data }
+
+// Session returns the session that the lease is held in.
+func (l *Lease) Session() *framework.Session { return l.hold.session }
+
+// Context returns a context that ends when parent ends and when the hold
+// ends, whichever is first. [context.Cause] then is [Lease.Err]. Its Err and
+// Done look at the clock first, as the lease does. It carries the hold: to
+// acquire the same lock with it, or with a context made from it, is to
+// re-enter.
+//
+// The context needs no goroutine, and nothing has to be called to free it
+// other than that the lease be released.
+func (l *Lease) Context(parent context.Context) context.Context {
+	return newLeaseContext(parent, l)
+}

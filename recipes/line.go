@@ -1,0 +1,187 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// A rule is what one recipe's line differs in from another's.
+type rule struct {
+	// label comes before the sequence number in the contenders' names.
+	label string
+	// blocker returns the index of the contender that must leave before own's
+	// turn can come, and -1 if it has come. queue is in order. A contender
+	// that leaves must not block others more than it did before.
+	blocker func(queue []contender, own int) int
+}
+
+// A line is one recipe's queue at one path: contenders, each an ephemeral
+// sequential node, stand in it in the order of their numbers. It has no
+// state but what it has already complained about.
+type line struct {
+	client   *framework.Client
+	path     string
+	key      heldKey
+	rule     rule
+	settings settings
+
+	mu       sync.Mutex
+	reported map[string]struct{} // children that were logged
+}
+
+// reportedMax bounds what a line remembers to have logged.
+const reportedMax = 1000
+
+func newLine(client *framework.Client, path string, r rule, s settings) *line {
+	return &line{
+		client:   client,
+		path:     path,
+		key:      heldKey{client: client.Root(), path: client.FullPath(path)},
+		rule:     r,
+		settings: s,
+		reported: make(map[string]struct{}),
+	}
+}
+
+func (l *line) logger() *slog.Logger { return l.client.Logger() }
+
+// errAgain says that a place in the line was lost, that the caller may still
+// wait, and that he is to join anew.
+var errAgain = errors.New("recipes: place in the line lost")
+
+// enter returns a lease: of the hold that ctx carries, if it carries one of
+// this line, or else of a new one.
+func (l *line) enter(ctx context.Context, try bool) (*Lease, error) {
+	if c, ok := ctx.Value(l.key).(*leaseContext); ok {
+		lease, err := c.reenter()
+		if err != nil {
+			return nil, withContext(ctx, err)
+		}
+		if ctx.Err() == nil {
+			return lease, nil
+		}
+		return nil, errors.Join(withContext(ctx, ctx.Err()), lease.Release())
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, withContext(ctx, err)
+	}
+	return l.acquire(ctx, try)
+}
+
+// acquire joins the line, waits until its turn comes, and returns the first
+// lease of the hold. If try is set it does not wait but fails with ErrHeld.
+// Whatever else it returns, it leaves no node behind.
+func (l *line) acquire(ctx context.Context, try bool) (*Lease, error) {
+	for {
+		p, children, err := l.join(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h, err := p.take(ctx, children, try)
+		if err == nil {
+			return h.first, nil
+		}
+		p.leave(ctx)
+		if errors.Is(err, errAgain) && ctx.Err() != nil {
+			err = withContext(ctx, ctx.Err())
+		}
+		if !errors.Is(err, errAgain) {
+			return nil, p.explain(err)
+		}
+		l.logger().Info("joining the line again", "lock", l.path, "node", p.path, "err", err)
+	}
+}
+
+// join makes a node and lists the children of the line's root, in one round
+// trip.
+func (l *line) join(ctx context.Context) (*place, []string, error) {
+	var children []string
+	c, err := l.client.Create(ctx, framework.JoinPath(l.path, l.rule.label), l.settings.data,
+		framework.WithMode(framework.EphemeralSequential), framework.Protected(),
+		framework.WithParents(), framework.Siblings(&children))
+	if err != nil {
+		return nil, nil, withContext(ctx, err)
+	}
+	p := &place{
+		line:    l,
+		path:    c.Path,
+		token:   c.Stat.Czxid,
+		owner:   c.Stat.EphemeralOwner,
+		session: c.Session,
+		joined:  time.Now(),
+	}
+	_, name := framework.SplitPath(c.Path)
+	own, ok := parseContender(l.rule.label, name)
+	if !ok {
+		p.leave(ctx)
+		return nil, nil, fmt.Errorf("the server named a node %q, which is no %s<number>", c.Path, l.rule.label)
+	}
+	p.own = own
+	return p, children, nil
+}
+
+// contenders returns those of children that take part, and logs the others.
+func (l *line) contenders(children []string) []contender {
+	queue, foreign := partition(l.rule.label, children)
+	for _, child := range foreign {
+		l.report(child, "ignoring a child that takes no part in the lock")
+	}
+	return queue
+}
+
+// report logs a message about a child, once.
+func (l *line) report(child, message string) {
+	l.mu.Lock()
+	_, known := l.reported[child]
+	if !known && len(l.reported) < reportedMax {
+		l.reported[child] = struct{}{}
+	}
+	full := len(l.reported) == reportedMax
+	l.mu.Unlock()
+	if known || full {
+		return
+	}
+	l.logger().Warn(message, "lock", l.path, "child", framework.JoinPath(l.path, child))
+}
+
+// delete deletes a node of session, whether or not ctx is done. It waits for
+// at most the given time; after that, and after a connection loss, the
+// deletion goes on in the background until the session ends. It is no error
+// if the node is not there.
+func (l *line) delete(ctx context.Context, wait time.Duration, path string, session *framework.Session) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
+	defer cancel()
+	err := l.client.Delete(ctx, path, framework.AnyVersion, framework.Guaranteed(), framework.InSession(session))
+	switch {
+	case err == nil, errors.Is(err, framework.ErrNoNode):
+		return nil
+	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed):
+		return fmt.Errorf("recipes: releasing %s, which goes with its session: %w", path, err)
+	case framework.IsRetryable(err), ctx.Err() != nil:
+		return fmt.Errorf("recipes: releasing %s, which goes on in the background: %w", path, err)
+	}
+	l.logger().Warn("a lock's node cannot be deleted", "node", path, "err", err)
+	return fmt.Errorf("recipes: releasing %s: %w", path, err)
+}
+
+// withContext adds to err how and why ctx ended, as far as err does not tell.
+func withContext(ctx context.Context, err error) error {
+	for _, e := range []error{ctx.Err(), context.Cause(ctx)} {
+		if e != nil && !errors.Is(err, e) {
+			err = fmt.Errorf("%w: %w", err, e)
+		}
+	}
+	return err
+}
+
+// without returns queue without the contender at index i.
+func without(queue []contender, i int) []contender {
+	return slices.Delete(slices.Clone(queue), i, i+1)
+}

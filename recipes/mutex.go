@@ -1,0 +1,124 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// An InterProcessMutex is a lock that at most one contender holds at a time,
+// among all processes that use the same path of the same ensemble. It is
+// fair: contenders get it in the order in which they asked. Its nodes are
+// those of Curator's InterProcessMutex, with which it can be mixed.
+//
+// It has no state of its own: it can be shared by any number of goroutines
+// and used again after whatever happened to a lease. Two goroutines exclude
+// each other as two processes do, unless one passes on a context of its lease;
+// see [Lease.Context].
+type InterProcessMutex struct {
+	line *line
+	err  error // why it cannot be used
+}
+
+// mutexRule lets one contender in, the first.
+var mutexRule = rule{
+	label:   "lock-",
+	blocker: func(_ []contender, own int) int { return own - 1 },
+}
+
+// NewInterProcessMutex returns the mutex at path, which is the parent of the
+// contenders' nodes and is made as a container when needed. It does no I/O. A
+// malformed path or option is the error of every call that would do I/O.
+func NewInterProcessMutex(client *framework.Client, path string, opts ...Option) *InterProcessMutex {
+	s := newSettings(opts)
+	err := s.err
+	if err == nil {
+		err = validateRoot(client, path)
+	}
+	if err != nil {
+		return &InterProcessMutex{err: fmt.Errorf("recipes: mutex %q: %w", path, err)}
+	}
+	return &InterProcessMutex{line: newLine(client, path, mutexRule, s)}
+}
+
+// validateRoot refuses what cannot be the root of a line.
+func validateRoot(client *framework.Client, path string) error {
+	if client == nil {
+		return fmt.Errorf("%w: client is nil", framework.ErrInvalidOption)
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return err
+	}
+	if path == "/" {
+		return fmt.Errorf("%w: %q cannot be a lock", framework.ErrInvalidPath, path)
+	}
+	return nil
+}
+
+// Acquire waits until it is the caller's turn to hold the lock. ctx bounds the
+// wait and not what comes after it; a ctx that is done fails even if the lock
+// is free. However the call fails, it leaves no contender in the line.
+//
+// With a context of a lease of this lock (see [Lease.Context]) it returns at
+// once another lease of the same hold, or the lease's error if that has
+// ended.
+//
+// If the session is lost while the call waits, it asks again in the next one,
+// at the end of the line. A connection loss alone costs nothing, not even the
+// place.
+func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
+	return m.acquire(ctx, false)
+}
+
+// TryAcquire is Acquire without the wait: it fails with [ErrHeld] if it is
+// not the caller's turn at once. It does wait for a connection, as far as ctx
+// and the client's retry policy allow.
+func (m *InterProcessMutex) TryAcquire(ctx context.Context) (*Lease, error) {
+	return m.acquire(ctx, true)
+}
+
+func (m *InterProcessMutex) acquire(ctx context.Context, try bool) (*Lease, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	lease, err := m.line.enter(ctx, try)
+	if err != nil {
+		return nil, fmt.Errorf("recipes: acquire %s: %w", m.line.path, err)
+	}
+	return lease, nil
+}
+
+// Do acquires the lock, calls fn, and releases the lock when fn returns or
+// panics. fn gets a context of the lease; it should return soon after that
+// ends. The error joins fn's and the release's: if the lease was lost, it
+// wraps [ErrLost] even if fn returned nil.
+func (m *InterProcessMutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
+	lease, err := m.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lease.Release()) }()
+	return fn(lease.Context(ctx), lease)
+}
+
+// Release is another spelling of [Lease.Release]. It fails with [ErrNotHeld]
+// if lease is nil or another lock's.
+func (m *InterProcessMutex) Release(lease *Lease) error {
+	if m.err != nil {
+		return m.err
+	}
+	if lease == nil || lease.hold.line.key != m.line.key {
+		return fmt.Errorf("%w: %s", ErrNotHeld, m.line.path)
+	}
+	return lease.Release()
+}
+
+// Path returns the mutex's path as it was given, "" if it was malformed.
+func (m *InterProcessMutex) Path() string {
+	if m.err != nil {
+		return ""
+	}
+	return m.line.path
+}

@@ -1,0 +1,80 @@
+package recipes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A contender is a child of a line's root that takes part in the line.
+type contender struct {
+	name string
+	seq  int32
+}
+
+// parseContender reads a child's name of the form <label><number>, with or
+// without a protection prefix _c_<id>- before it. The id is not looked at:
+// Curator writes a UUID with dashes, the Go driver one without. The number
+// must be written as a server writes a sequence number; a name with another
+// is foreign, however it sorts.
+func parseContender(label, child string) (contender, bool) {
+	i := strings.LastIndex(child, label)
+	if i < 0 {
+		return contender{}, false
+	}
+	if prefix := child[:i]; prefix != "" && !isProtection(prefix) {
+		return contender{}, false
+	}
+	seq, ok := parseSequence(child[i+len(label):])
+	return contender{name: child, seq: seq}, ok
+}
+
+func isProtection(prefix string) bool {
+	return len(prefix) > len("_c_-") && strings.HasPrefix(prefix, "_c_") && strings.HasSuffix(prefix, "-")
+}
+
+// parseSequence reads a parent's counter, a signed 32-bit number that the
+// server formats with %010d: 0000000007, 2147483647, -2147483648, -000000007.
+func parseSequence(s string) (int32, bool) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || fmt.Sprintf("%010d", n) != s {
+		return 0, false
+	}
+	return int32(n), true
+}
+
+// compareFrom orders contenders as seen from the sequence number pivot. The
+// counter wraps around, so that numbers have an order only relative to one
+// another, by the sign of their 32-bit difference. It is a total order of
+// whatever lies within half the counter's range of the pivot. Names decide
+// between equal numbers, which only hand-made nodes have.
+func compareFrom(pivot int32) func(a, b contender) int {
+	return func(a, b contender) int {
+		return cmp.Or(
+			cmp.Compare(a.seq-pivot, b.seq-pivot),
+			strings.Compare(a.name, b.name),
+		)
+	}
+}
+
+// partition splits a root's children into the contenders of a label, in no
+// order, and the rest.
+func partition(label string, children []string) (contenders []contender, foreign []string) {
+	for _, child := range children {
+		if c, ok := parseContender(label, child); ok {
+			contenders = append(contenders, c)
+		} else {
+			foreign = append(foreign, child)
+		}
+	}
+	return contenders, foreign
+}
+
+// lineUp sorts contenders as own sees them and returns own's index, -1 if it
+// is not among them.
+func lineUp(contenders []contender, own contender) int {
+	slices.SortFunc(contenders, compareFrom(own.seq))
+	return slices.IndexFunc(contenders, func(c contender) bool { return c.name == own.name })
+}
