@@ -43,7 +43,8 @@ type conn struct {
 	pending   map[int32]*call
 	pings     []int64 // sending times of the pings not answered yet
 	xid       int32
-	helloSent int64 // sending time of the connect request, 0 before
+	greeted   bool  // the connect request is sent
+	helloSent int64 // when
 	ready     bool  // the handshake is over
 	err       error
 }
@@ -219,7 +220,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, c.err
 	}
 	now := c.session.core.now()
-	if c.helloSent == 0 {
+	if !c.greeted {
 		return len(p), c.writeHello(p, now)
 	}
 	if len(p) >= 8 && int32(binary.BigEndian.Uint32(p[4:])) == wire.XidPing {
@@ -243,7 +244,7 @@ func (c *conn) writeHello(p []byte, now int64) error {
 	}
 	hello.LastZxidSeen = c.session.zxid.Load()
 	hello.ReadOnly, hello.HasReadOnly = c.session.core.readOnly, true
-	c.helloSent = now
+	c.greeted, c.helloSent = true, now
 	c.out = wire.AppendFrame(c.out, &hello)
 	c.writable.Signal()
 	return c.Conn.SetReadDeadline(time.Now().Add(c.session.core.handshakeTimeout()))

@@ -1,0 +1,98 @@
+package framework_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bubble runs f with an embedded server in virtual time. When f returns, all
+// that was opened in it is closed, and the bubble itself fails the test if a
+// goroutine is left.
+func bubble(t *testing.T, f func(t *testing.T, srv *embedded.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := startServer(t)
+		f(t, srv)
+	})
+}
+
+func startServer(t *testing.T, opts ...embedded.Option) *embedded.Server {
+	t.Helper()
+	srv, err := embedded.Start(append([]embedded.Option{embedded.WithTick(500 * time.Millisecond)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	return srv
+}
+
+const sessionTimeout = 6 * time.Second
+
+// newClient returns a started client, closed at the test's end.
+func newClient(t *testing.T, ens framework.Ensemble, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	c, err := framework.New(ens, append([]framework.Option{framework.WithSessionTimeout(sessionTimeout)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// connect returns a connected client.
+func connect(t *testing.T, ens framework.Ensemble, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	c := newClient(t, ens, opts...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.WaitConnected(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// states records the states of a client from now on.
+type states struct{ ch chan framework.StateChange }
+
+func record(c *framework.Client) *states {
+	s := &states{make(chan framework.StateChange, 1000)}
+	c.OnState(func(ch framework.StateChange) { s.ch <- ch })
+	return s
+}
+
+// next returns the next state, which must come within five virtual minutes.
+func (s *states) next(t *testing.T) framework.StateChange {
+	t.Helper()
+	select {
+	case c := <-s.ch:
+		return c
+	case <-time.After(5 * time.Minute):
+		t.Fatal("no state came")
+		panic("unreachable")
+	}
+}
+
+func (s *states) want(t *testing.T, states ...framework.State) {
+	t.Helper()
+	for _, want := range states {
+		if got := s.next(t); got.State != want {
+			t.Fatalf("state %v (%v), want %v", got.State, got.Err, want)
+		}
+	}
+}
