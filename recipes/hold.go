@@ -191,7 +191,15 @@ func (h *hold) release() error {
 	// The guard hears of the deletion before the delete is answered, so that
 	// its watch is spent and need not be removed.
 	defer h.unwatch()
-	return h.line.delete(context.Background(), h.session.Timeout(), h.path, h.session)
+	return h.delete()
+}
+
+// delete deletes the node, waiting for about as long as the session can still
+// live without a connection.
+func (h *hold) delete() error {
+	ctx, cancel := context.WithTimeout(context.Background(), h.session.Timeout())
+	defer cancel()
+	return h.line.delete(ctx, h.path, h.session)
 }
 
 // abandon lets go of the node of a lost hold. Mostly it has gone, or goes with
@@ -202,7 +210,5 @@ func (h *hold) abandon(err error) {
 	if errors.Is(err, errNodeDeleted) || h.session.Err() != nil {
 		return
 	}
-	h.line.client.Go(func() {
-		_ = h.line.delete(context.Background(), h.session.Timeout(), h.path, h.session)
-	})
+	h.line.client.Go(func() { _ = h.delete() })
 }

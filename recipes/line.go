@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/retry"
 )
 
 // A rule is what one recipe's line differs in from another's.
@@ -151,13 +152,11 @@ func (l *line) report(child, message string) {
 	l.logger().Warn(message, "lock", l.path, "child", framework.JoinPath(l.path, child))
 }
 
-// delete deletes a node of session, whether or not ctx is done. It waits for
-// at most the given time; after that, and after a connection loss, the
-// deletion goes on in the background until the session ends. It is no error
-// if the node is not there.
-func (l *line) delete(ctx context.Context, wait time.Duration, path string, session *framework.Session) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
-	defer cancel()
+// delete deletes a node of session, with a retry budget of its own. When ctx
+// ends or the connection is lost it returns, and the deletion goes on in the
+// background until the session ends. It is no error if the node is not there.
+func (l *line) delete(ctx context.Context, path string, session *framework.Session) error {
+	ctx = retry.Fresh(ctx)
 	err := l.client.Delete(ctx, path, framework.AnyVersion, framework.Guaranteed(), framework.InSession(session))
 	switch {
 	case err == nil, errors.Is(err, framework.ErrNoNode):

@@ -14,11 +14,11 @@ import (
 type Option func(*settings)
 
 type settings struct {
-	data             []byte
-	revocation       func(*Lease)
-	endWhenRevoked   bool
+	data           []byte
+	revocation     func(*Lease)
+	endWhenRevoked bool
 	endWhenUnknown bool
-	err              error
+	err            error
 }
 
 func newSettings(opts []Option) settings {

@@ -316,17 +316,10 @@ func (p *place) leave(ctx context.Context) {
 	if p.gone || p.session.Err() != nil {
 		return
 	}
-	deleted := make(chan struct{})
-	if !p.line.client.Go(func() {
-		defer close(deleted)
-		_ = p.line.delete(ctx, leaveTime, p.path, p.session)
-	}) {
-		return // closing, and the session with the client
-	}
-	select {
-	case <-deleted:
-	case <-p.session.ConnectionContext().Done():
-	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	defer context.AfterFunc(p.session.ConnectionContext(), cancel)()
+	_ = p.line.delete(ctx, p.path, p.session)
 }
 
 // explain adds to err what the place was waiting for.

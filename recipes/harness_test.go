@@ -1,0 +1,402 @@
+package recipes_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/recipes"
+)
+
+const (
+	root           = "/locks/report"
+	sessionTimeout = 10 * time.Second // in a bubble
+	soon           = time.Second      // in a bubble: long before any session expires
+)
+
+// A world is a server with clients, in which the tests of this package take
+// place. Those that are written against a world alone, without srv, run on
+// any server.
+type world struct {
+	*testing.T
+	srv     *embedded.Server // nil if the server is another
+	servers framework.Ensemble
+	timeout time.Duration // of sessions
+	ctx     context.Context
+
+	mu      sync.Mutex
+	clients []*framework.Client
+	links   map[*framework.Client]*link
+	held    map[string][]*recipes.Lease // by lock: granted and not yet released by the test
+	tokens  map[string]int64            // by lock: the last
+	log     syncBuffer
+}
+
+// inBubble runs f in a bubble of virtual time, with an embedded server. At the
+// end nothing may be left: neither node nor watch nor goroutine.
+func inBubble(t *testing.T, f func(w *world), opts ...embedded.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		opts = append([]embedded.Option{embedded.WithContainerInterval(1000 * time.Hour)}, opts...)
+		srv, err := embedded.Start(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, srv, sessionTimeout)
+		w.srv = srv
+		defer srv.Close()
+		defer w.closeClients()
+		f(w)
+		if !t.Failed() {
+			w.checkNothingLeft()
+		}
+	})
+}
+
+func newWorld(t *testing.T, servers framework.Ensemble, timeout time.Duration) *world {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	return &world{
+		T: t, servers: servers, timeout: timeout, ctx: ctx,
+		links:  make(map[*framework.Client]*link),
+		held:   make(map[string][]*recipes.Lease),
+		tokens: make(map[string]int64),
+	}
+}
+
+// client returns a new client that is connected.
+func (w *world) client(opts ...framework.Option) *framework.Client {
+	w.Helper()
+	l := newLink(w.servers)
+	opts = append([]framework.Option{
+		framework.WithSessionTimeout(w.timeout),
+		framework.WithLogger(slog.New(slog.NewTextHandler(&w.log, nil))),
+		framework.WithDialer(l.dial),
+	}, opts...)
+	c, err := framework.New(w.servers, opts...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		w.Fatal(err)
+	}
+	w.mu.Lock()
+	w.clients = append(w.clients, c)
+	w.links[c.Root()] = l
+	w.mu.Unlock()
+	if err := c.WaitConnected(w.ctx); err != nil {
+		w.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) link(c *framework.Client) *link { return w.links[c.Root()] }
+
+func (w *world) closeClients() {
+	for _, c := range w.clients {
+		if err := c.Close(); err != nil {
+			w.Errorf("closing a client: %v", err)
+		}
+	}
+}
+
+// mutex returns the mutex at root for a new client.
+func (w *world) mutex(opts ...recipes.Option) *recipes.InterProcessMutex {
+	w.Helper()
+	return recipes.NewInterProcessMutex(w.client(), root, opts...)
+}
+
+// acquire acquires, or fails the test.
+func (w *world) acquire(m *recipes.InterProcessMutex) *recipes.Lease {
+	w.Helper()
+	lease, err := m.Acquire(w.ctx)
+	if err != nil {
+		w.Fatalf("Acquire: %v", err)
+	}
+	w.granted(m.Path(), lease)
+	return lease
+}
+
+// release releases, or fails the test.
+func (w *world) release(lease *recipes.Lease) {
+	w.Helper()
+	if err := lease.Release(); err != nil {
+		w.Errorf("Release: %v", err)
+	}
+	w.returned(lease)
+}
+
+// granted checks that nobody else holds the lock, by what the leases say of
+// themselves, and that the tokens rise.
+func (w *world) granted(lock string, lease *recipes.Lease) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, other := range w.held[lock] {
+		if other.Err() == nil {
+			w.Errorf("two holders: %s was granted while %s is held", lease.Path(), other.Path())
+		}
+	}
+	if last := w.tokens[lock]; lease.Token() <= last {
+		w.Errorf("token %#x of %s does not exceed the last, %#x", lease.Token(), lease.Path(), last)
+	}
+	w.held[lock] = append(w.held[lock], lease)
+	w.tokens[lock] = lease.Token()
+}
+
+func (w *world) returned(lease *recipes.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for lock, leases := range w.held {
+		w.held[lock] = slices.DeleteFunc(leases, func(l *recipes.Lease) bool { return l == lease })
+	}
+}
+
+// An attempt is an Acquire that is under way.
+type attempt struct {
+	lease  *recipes.Lease
+	err    error
+	at     time.Time // when it returned
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+// attempt calls Acquire on a goroutine.
+func (w *world) attempt(m *recipes.InterProcessMutex) *attempt {
+	ctx, cancel := context.WithCancel(w.ctx)
+	a := &attempt{done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(a.done)
+		defer cancel()
+		a.lease, a.err = m.Acquire(ctx)
+		a.at = time.Now()
+		if a.err == nil {
+			w.granted(m.Path(), a.lease)
+		}
+	}()
+	return a
+}
+
+func (a *attempt) returned() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for the attempt's lease.
+func (w *world) wait(a *attempt) *recipes.Lease {
+	w.Helper()
+	<-a.done
+	if a.err != nil {
+		w.Fatalf("Acquire: %v", a.err)
+	}
+	return a.lease
+}
+
+// queue adds contenders to the line, one after the other, and returns their
+// attempts in that order.
+func (w *world) queue(ms ...*recipes.InterProcessMutex) []*attempt {
+	w.Helper()
+	observer := w.client()
+	as := make([]*attempt, len(ms))
+	for i, m := range ms {
+		before := len(w.children(observer, m.Path()))
+		as[i] = w.attempt(m)
+		w.eventually("a contender joins", func() bool { return len(w.children(observer, m.Path())) > before })
+	}
+	w.settle()
+	return as
+}
+
+// children lists a node's children, none if it does not exist.
+func (w *world) children(c *framework.Client, path string) []string {
+	w.Helper()
+	names, _, err := c.Children(w.ctx, path)
+	if err != nil && !errors.Is(err, framework.ErrNoNode) {
+		w.Fatal(err)
+	}
+	return names
+}
+
+// settle returns when all that was begun has come to rest.
+func (w *world) settle() {
+	if w.srv != nil {
+		synctest.Wait()
+		return
+	}
+	time.Sleep(w.timeout / 10) // nothing rests on it, it makes the test sharper
+}
+
+// eventually waits until a condition holds.
+func (w *world) eventually(what string, cond func() bool) {
+	w.Helper()
+	for end := time.Now().Add(6 * w.timeout); !cond(); {
+		if time.Now().After(end) {
+			w.Fatalf("waited in vain: %s", what)
+		}
+		time.Sleep(w.timeout / 1000)
+	}
+}
+
+// shortly is eventually, within much less than a session's timeout.
+func (w *world) shortly(what string, cond func() bool) {
+	w.Helper()
+	for end := time.Now().Add(w.timeout / 4); !cond(); {
+		if time.Now().After(end) {
+			w.Errorf("did not happen within %v: %s", w.timeout/4, what)
+			return
+		}
+		time.Sleep(w.timeout / 1000)
+	}
+}
+
+// ephemerals returns the nodes that live with a session.
+func (w *world) ephemerals() []string {
+	var paths []string
+	for line := range strings.Lines(w.srv.Dump()) {
+		if path, rest, _ := strings.Cut(line, " "); strings.Contains(rest, "ephemeral") {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func (w *world) checkNothingLeft() {
+	w.Helper()
+	w.shortly("no ephemeral node is left", func() bool { return len(w.ephemerals()) == 0 })
+	w.shortly("no watch is left", func() bool { return w.srv.WatchCount() == 0 })
+	if w.Failed() {
+		w.Logf("watches: %v\n%s\n%s", w.srv.Watches(), w.srv.Dump(), w.log.String())
+	}
+}
+
+// A matcher is a condition on requests.
+type matcher func(embedded.Request) bool
+
+// hold holds requests until the connection that sent them ends, or the
+// condition no longer holds.
+func (m matcher) hold() func(embedded.Request) embedded.Verdict {
+	return func(r embedded.Request) embedded.Verdict {
+		for m(r) {
+			select {
+			case <-r.Done:
+				return embedded.Pass
+			case <-time.After(time.Millisecond):
+			}
+		}
+		return embedded.Pass
+	}
+}
+
+// of makes a condition on requests apply to one client's session only.
+func of(c *framework.Client, match matcher) matcher {
+	id := c.Session().ID()
+	return func(r embedded.Request) bool { return r.Session == id && match(r) }
+}
+
+func op(names ...string) matcher {
+	return func(r embedded.Request) bool { return slices.Contains(names, r.Op) }
+}
+
+// isWork reports whether a request was sent for an operation: not for the
+// connection's sake.
+func isWork(r embedded.Request) bool {
+	return !op("ping", "auth", "closeSession", "setWatches", "setWatches2")(r)
+}
+
+// requests collects what clients ask of the server.
+func (w *world) requests(match matcher) *requestLog {
+	l := &requestLog{}
+	l.stop = w.srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+		if match(r) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.list = append(l.list, r)
+		}
+		return embedded.Pass
+	})
+	return l
+}
+
+type requestLog struct {
+	stop func()
+	mu   sync.Mutex
+	list []embedded.Request
+}
+
+func (l *requestLog) ops() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ops []string
+	for _, r := range l.list {
+		ops = append(ops, r.Op)
+	}
+	return ops
+}
+
+// wantErr checks that an error is there and wraps all of the given ones.
+func wantErr(t testing.TB, what string, err error, targets ...error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: no error, want one that wraps %q", what, targets)
+	}
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			t.Errorf("%s: error %q, want one that wraps %q", what, err, target)
+		}
+	}
+}
+
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// put creates a node that is not ephemeral, parents included.
+func (w *world) put(c *framework.Client, path string, opts ...framework.CreateOption) {
+	w.Helper()
+	if _, err := c.Create(w.ctx, path, nil, append(opts, framework.WithParents())...); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// remove deletes a node as an outsider.
+func (w *world) remove(c *framework.Client, path string) {
+	w.Helper()
+	if err := c.Delete(w.ctx, path, framework.AnyVersion); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func isDone(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,5 @@
+package recipes_test
+
+const pausedHolderEnv = "BATON_TEST_PAUSED_HOLDER"
+
+func pausedHolder(string) int { return 2 }
