@@ -28,7 +28,7 @@ func (s *Server) applyCreate(v *view, t *txn) wire.Record {
 	parentPath, _, _ := split(t.path)
 	parent := s.tree.get(parentPath)
 	n := &node{record: *v.created(t), data: t.data}
-	if t.version > parent.cversion {
+	if t.version > parent.cversion || s.cfg.wrapping {
 		parent.cversion, parent.pzxid = t.version, v.zxid
 	}
 	s.tree.add(t.path, n)

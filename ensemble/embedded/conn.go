@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,21 +20,24 @@ const (
 	handshakeTimeout = 10 * time.Second
 	// finishTimeout is how long the last reply may take to be written.
 	finishTimeout = 2 * time.Second
+	// keptFrame is the size of a request up to which its buffer is kept.
+	keptFrame = 64 << 10
 )
 
 // A conn is one client connection. Its reader (run) takes requests, carries
 // them out and queues the replies; its writer sends what is queued. Both are
 // waited for by the server's Close.
 type conn struct {
-	srv  *Server
-	nc   net.Conn
-	in   *bufio.Reader
-	out  *queue
-	done chan struct{} // closed when the connection is
+	srv   *Server
+	nc    net.Conn
+	in    *bufio.Reader
+	frame []byte // of readFrame
+	out   *queue
+	done  chan struct{} // closed when the connection is
 
 	closing sync.Once
-	reason  atomic.Pointer[string] // why the server closed it
-	sid     atomic.Int64           // the session's id, or the one that is to be resumed
+	reason  string       // why the server closed it; to be read when done is closed
+	sid     atomic.Int64 // the session's id, or the one that is to be resumed
 
 	session *session   // guarded by srv.mu
 	ids     []identity // of the reader alone
@@ -54,13 +58,14 @@ func clientIP(nc net.Conn) string {
 }
 
 // close ends the connection at once. It does not block and may be called more
-// than once, with any lock held; the first reason counts.
+// than once, with any lock held; the first reason counts. The writer closes
+// the socket, since closing one that is not a plain one may block.
 func (c *conn) close(reason string) {
 	c.closing.Do(func() {
-		c.reason.Store(&reason)
+		c.reason = reason
 		close(c.done)
 		c.out.close()
-		c.nc.Close()
+		_ = c.nc.SetDeadline(time.Unix(1, 0))
 	})
 }
 
@@ -83,6 +88,7 @@ func (c *conn) run() {
 	go func() {
 		defer close(writing)
 		c.write()
+		c.nc.Close()
 	}()
 	err := c.serve()
 	c.srv.mu.Lock()
@@ -92,31 +98,25 @@ func (c *conn) run() {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(finishTimeout))
 		c.out.finish()
 		<-writing
+		err = errFinished
 	}
-	c.close("")
+	c.close(err.Error())
 	<-writing
-	c.log(err)
+	c.srv.cfg.logger.Info("connection closed", "session", hex(c.sid.Load()), "reason", c.reason)
 	c.srv.forget(c)
 }
 
-// errCut ends a connection without what is queued for it.
-var errCut = errors.New("cut by a test")
-
-func (c *conn) log(err error) {
-	reason := *c.reason.Load()
-	if reason == "" && err != nil && !errors.Is(err, io.EOF) {
-		reason = err.Error()
-	}
-	if reason != "" {
-		c.srv.cfg.logger.Warn("connection closed", "session", hex(c.sid.Load()), "reason", reason)
-	}
-}
+var (
+	errFinished = errors.New("last reply sent")
+	errCut      = errors.New("cut by a hook")
+	errSession  = errors.New("session ended or moved")
+)
 
 // serve takes requests until the connection ends. A nil error says that the
 // server ends it, with a last reply.
 func (c *conn) serve() error {
-	if c.srv.gate.wait(c) != nil {
-		return errCut
+	if err := c.srv.gate.wait(c); err != nil {
+		return err
 	}
 	more, err := c.handshake()
 	for more && err == nil {
@@ -139,7 +139,7 @@ func (c *conn) handshake() (bool, error) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(handshakeTimeout))
 	frame, err := c.readFrame()
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("no connect request: %w", err)
 	}
 	_ = c.nc.SetReadDeadline(time.Time{})
 	var r wire.ConnectRequest
@@ -153,7 +153,8 @@ func (c *conn) handshake() (bool, error) {
 	return c.srv.connect(c, &r)
 }
 
-// readFrame returns the body of the next frame.
+// readFrame returns the body of the next frame, which is valid until the next
+// call.
 func (c *conn) readFrame() ([]byte, error) {
 	var header [4]byte
 	if _, err := io.ReadFull(c.in, header[:]); err != nil {
@@ -163,9 +164,19 @@ func (c *conn) readFrame() ([]byte, error) {
 	if n < 0 || int(n) > c.srv.cfg.maxBuffer {
 		return nil, fmt.Errorf("frame of %d bytes", n)
 	}
-	frame := make([]byte, n)
-	_, err := io.ReadFull(c.in, frame)
-	return frame, err
+	if cap(c.frame) > keptFrame {
+		c.frame = nil
+	}
+	frame := c.frame[:0]
+	for len(frame) < int(n) { // the length is only a promise: room is made as the bytes come
+		at, step := len(frame), min(int(n)-len(frame), keptFrame)
+		frame = slices.Grow(frame, step)[:at+step]
+		if _, err := io.ReadFull(c.in, frame[at:]); err != nil {
+			return nil, err
+		}
+	}
+	c.frame = frame
+	return frame, nil
 }
 
 // write sends what is queued until the queue ends.
@@ -180,7 +191,7 @@ func (c *conn) write() {
 			return
 		}
 		if _, err := c.nc.Write(buf); err != nil {
-			c.close("")
+			c.close("write: " + err.Error())
 			return
 		}
 		if cap(buf) > 4*batchLimit {

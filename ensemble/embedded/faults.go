@@ -83,10 +83,10 @@ func (s *Server) ReapContainers() {
 	s.reap()
 }
 
-// SetSequence sets the number that the next sequential node below parent gets.
-// The counter is a signed 32-bit number that each creation below parent moves
-// on; after the largest, it wraps to the smallest. The error says that there
-// is no such node.
+// SetSequence sets the number that the next sequential node below parent gets,
+// a signed 32-bit number that each creation below parent moves on. After the
+// largest the counter sticks, or wraps: see [WithWrappingSequence]. The error
+// says that there is no such node.
 func (s *Server) SetSequence(parent string, next int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,9 +1,13 @@
 package embedded
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 )
+
+// errSilenced ends a connection that was closed while it was silenced.
+var errSilenced = errors.New("closed while silent")
 
 // A gate holds up the connections that are silenced.
 type gate struct {
@@ -60,7 +64,7 @@ func (g *gate) wait(c *conn) error {
 		select {
 		case <-changed:
 		case <-c.done:
-			return errCut
+			return errSilenced
 		}
 	}
 }

@@ -55,21 +55,25 @@ type hookList struct {
 
 type hooks struct{ request, reply hookList }
 
-func (l *hookList) add(f func(Request) Verdict) (remove func()) {
-	h := &hook{f}
-	l.change(func(list []*hook) []*hook { return append(list, h) })
-	return func() {
-		l.change(func(list []*hook) []*hook {
-			return slices.DeleteFunc(list, func(o *hook) bool { return o == h })
-		})
-	}
-}
-
-func (l *hookList) change(f func([]*hook) []*hook) {
+func (l *hookList) add(h *hook) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := f(slices.Clone(l.get()))
+	list := append(slices.Clone(l.get()), h)
 	l.list.Store(&list)
+}
+
+// remove takes h away and reports whether it was there.
+func (l *hookList) remove(h *hook) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := slices.Clone(l.get())
+	i := slices.Index(list, h)
+	if i < 0 {
+		return false
+	}
+	list = slices.Delete(list, i, i+1)
+	l.list.Store(&list)
+	return true
 }
 
 func (l *hookList) get() []*hook {
@@ -77,6 +81,28 @@ func (l *hookList) get() []*hook {
 		return *p
 	}
 	return nil
+}
+
+// hook adds f and returns what takes it away again.
+func (l *hookList) hook(f func(Request) Verdict) (remove func()) {
+	h := &hook{f}
+	l.add(h)
+	return func() { l.remove(h) }
+}
+
+// once adds a hook that cuts the first request that match takes.
+func (l *hookList) once(match func(Request) bool) <-chan struct{} {
+	happened := make(chan struct{})
+	h := new(hook)
+	h.f = func(r Request) Verdict {
+		if !match(r) || !l.remove(h) {
+			return Pass
+		}
+		close(happened)
+		return Cut
+	}
+	l.add(h)
+	return happened
 }
 
 // ask returns the first verdict other than Pass.
@@ -97,46 +123,26 @@ func ask(list []*hook, r Request) Verdict {
 // Close it. If the session has moved to another connection, or has ended,
 // when f returns, the request is not carried out. Connecting is no request;
 // pings, auth and closeSession are.
-func (s *Server) OnRequest(f func(Request) Verdict) (remove func()) { return s.hooks.request.add(f) }
+func (s *Server) OnRequest(f func(Request) Verdict) (remove func()) { return s.hooks.request.hook(f) }
 
 // OnReply has f called for each request after it was carried out and before
 // its reply is sent, until remove is called. While f blocks, replies and watch
 // events of later transactions wait behind the reply; those of earlier ones
 // may already be with the client. Else it is as [Server.OnRequest].
-func (s *Server) OnReply(f func(Request) Verdict) (remove func()) { return s.hooks.reply.add(f) }
+func (s *Server) OnReply(f func(Request) Verdict) (remove func()) { return s.hooks.reply.hook(f) }
 
 // CutBefore closes the connection that sends the next request for which match
 // is true, before the request is carried out. The channel is closed when that
 // has happened. match must not block.
 func (s *Server) CutBefore(match func(Request) bool) <-chan struct{} {
-	return once(&s.hooks.request, match)
+	return s.hooks.request.once(match)
 }
 
 // LoseReply carries out the next request for which match is true and closes
 // its connection without a reply: the client cannot know what became of it.
 // The channel is closed when that has happened. match must not block.
 func (s *Server) LoseReply(match func(Request) bool) <-chan struct{} {
-	return once(&s.hooks.reply, match)
-}
-
-// once adds a hook that cuts the first request that match takes, and then
-// removes itself.
-func once(l *hookList, match func(Request) bool) <-chan struct{} {
-	happened := make(chan struct{})
-	var used atomic.Bool
-	var remove func()
-	added := make(chan struct{})
-	remove = l.add(func(r Request) Verdict {
-		if used.Load() || !match(r) || !used.CompareAndSwap(false, true) {
-			return Pass
-		}
-		<-added
-		remove()
-		close(happened)
-		return Cut
-	})
-	close(added)
-	return happened
+	return s.hooks.reply.once(match)
 }
 
 // describe returns what hooks are shown of a request.

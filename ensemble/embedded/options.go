@@ -18,6 +18,7 @@ type config struct {
 	maxBuffer         int
 	withoutContainers bool
 	super             string
+	wrapping          bool
 }
 
 func defaults() config {
@@ -60,6 +61,13 @@ func WithoutContainers() Option { return func(c *config) { c.withoutContainers =
 // form that a real server takes: "super:" and the base64 of the SHA-1 of
 // "super:password".
 func WithSuper(digest string) Option { return func(c *config) { c.super = digest } }
+
+// WithWrappingSequence makes the counter of sequential nodes go on from
+// 2147483647 to -2147483648, as ZooKeeper's did up to 3.5. By default it does
+// what it has done since 3.6: it sticks, so that every later sequential node
+// below that parent gets the number 2147483647, and NodeExists if that name
+// is taken.
+func WithWrappingSequence() Option { return func(c *config) { c.wrapping = true } }
 
 func (c *config) validate() error {
 	if c.tick < time.Millisecond || c.tick%time.Millisecond != 0 {

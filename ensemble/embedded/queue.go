@@ -43,7 +43,7 @@ func (q *queue) push(frame []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.append(&slot{frame: frame, ready: true})
-	return q.bytes <= eventLimit
+	return q.bytes <= eventLimit || len(q.slots) == 1
 }
 
 // reserve appends a place for a frame that is not there yet.

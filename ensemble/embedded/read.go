@@ -124,9 +124,11 @@ func (s *Server) sync(_ *conn, r *wire.PathRequest) (wire.Record, wire.Code) {
 
 func (s *Server) ping(*conn, *wire.Empty) (wire.Record, wire.Code) { return nil, wire.CodeOK }
 
-// multiRead carries out several reads; each has a result of its own.
+// multiRead carries out several reads; each has a result of its own. A small
+// request can ask for a lot: what no queue would take is refused.
 func (s *Server) multiRead(c *conn, r wire.Record) (wire.Record, wire.Code) {
 	response := new(wire.MultiResponse)
+	size := 0
 	for _, op := range r.(*wire.MultiRequest).Ops {
 		var reply wire.Record
 		var code wire.Code
@@ -139,8 +141,26 @@ func (s *Server) multiRead(c *conn, r wire.Record) (wire.Record, wire.Code) {
 			return response, wire.CodeMarshallingError
 		}
 		response.Results = append(response.Results, result(op.Code, reply, code))
+		if size += weight(reply); size > eventLimit {
+			return nil, wire.CodeSystemError
+		}
 	}
 	return response, wire.CodeOK
+}
+
+// weight returns about how many bytes a read's reply takes.
+func weight(reply wire.Record) int {
+	switch r := reply.(type) {
+	case *wire.GetDataResponse:
+		return len(r.Data)
+	case *wire.StringsResponse:
+		n := 0
+		for _, name := range r.Names {
+			n += len(name)
+		}
+		return n
+	}
+	return 0
 }
 
 // result makes the result of one part of a multi.

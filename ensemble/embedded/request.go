@@ -104,7 +104,7 @@ func (c *conn) handle(frame []byte) (more bool, err error) {
 	}
 	x := execution{conn: c, header: &h, handler: &op, record: record, malformed: malformed, hold: len(after) > 0}
 	if !x.run() {
-		return false, errCut
+		return false, errSession
 	}
 	if x.hold {
 		v := ask(after, shown)

@@ -94,7 +94,7 @@ func (s *Server) Close() error {
 		l.Close()
 	}
 	for c := range s.conns {
-		c.close("")
+		c.close("server closed")
 	}
 	s.net.Unlock()
 	s.wg.Wait()
