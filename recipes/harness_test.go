@@ -300,6 +300,22 @@ func (m matcher) hold() func(embedded.Request) embedded.Verdict {
 	}
 }
 
+// then runs f at each of the requests.
+func (m matcher) then(f func()) func(embedded.Request) embedded.Verdict {
+	return func(r embedded.Request) embedded.Verdict {
+		if m(r) {
+			f()
+		}
+		return embedded.Pass
+	}
+}
+
+// once runs f at the first of the requests.
+func (m matcher) once(f func()) func(embedded.Request) embedded.Verdict {
+	var o sync.Once
+	return m.then(func() { o.Do(f) })
+}
+
 // of makes a condition on requests apply to one client's session only.
 func of(c *framework.Client, match matcher) matcher {
 	id := c.Session().ID()

@@ -268,15 +268,15 @@ func (p *place) grant(ctx context.Context) (*hold, error) {
 		conn = p.session.ConnectionContext()
 	}
 	h := newHold(p, conn)
-	own := p.watch
-	err := h.look()
-	switch {
-	case err != nil && p.session.Err() == nil:
-		p.unwatch()
-		return nil, nil
-	case err == nil:
-		err = ctx.Err()
+	err := ctx.Err()
+	if err == nil {
+		err = h.look() // last of all: what was granted in time may be late now
+		if err != nil && p.session.Err() == nil {
+			p.unwatch()
+			return nil, nil
+		}
 	}
+	own := p.watch
 	if err == nil && !p.line.client.Go(func() { h.guard(own) }) {
 		err = ErrClosed
 	}

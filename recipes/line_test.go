@@ -1,0 +1,496 @@
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/recipes"
+)
+
+// Rule 1: a node that is gone is never granted.
+
+func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	for ahead := 1; ahead <= 2; ahead++ {
+		t.Run(fmt.Sprintf("%d ahead", ahead), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				outsider := w.client()
+				lease := w.acquire(w.mutex())
+				var between []*attempt
+				for range ahead - 1 {
+					between = append(between, w.queue(w.mutex())...)
+				}
+				waiting := w.queue(w.mutex())[0]
+				mine := w.last(outsider)
+				w.remove(outsider, mine)
+				w.settle()
+				if waiting.returned() {
+					t.Fatalf("Acquire returned %v, %v", waiting.lease, waiting.err)
+				}
+				w.release(lease)
+				for _, a := range between {
+					w.release(w.wait(a))
+				}
+				next := w.wait(waiting)
+				if next.Path() == mine {
+					t.Error("the deleted node was granted")
+				}
+				if _, ok := w.srv.Node(next.Path()); !ok {
+					t.Error("a node was granted that does not exist")
+				}
+				w.release(next)
+			})
+		})
+	}
+}
+
+// last returns the path of the contender that joined last.
+func (w *world) last(c *framework.Client) string {
+	w.Helper()
+	ps, err := recipes.NewInterProcessMutex(c, root).Participants(w.ctx)
+	if err != nil || len(ps) == 0 {
+		w.Fatalf("Participants: %v, %v", ps, err)
+	}
+	return ps[len(ps)-1].Path
+}
+
+// The waiter's own node goes first, then its predecessor: at no time is it
+// its turn.
+func TestOwnNodeDeletedBeforePredecessor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		outsider := w.client()
+		lease := w.acquire(w.mutex())
+		waiting := w.queue(w.mutex())[0]
+		mine := w.last(outsider)
+		w.returned(lease) // the outsider ends it
+		// Both are deleted in one transaction, so that no step lies between.
+		if _, err := outsider.Multi(w.ctx,
+			framework.DeleteOp(mine, framework.AnyVersion),
+			framework.DeleteOp(lease.Path(), framework.AnyVersion)); err != nil {
+			t.Fatal(err)
+		}
+		next := w.wait(waiting)
+		if next.Path() == mine {
+			t.Error("the deleted node was granted")
+		}
+		w.release(next)
+	})
+}
+
+// The same while the waiter has no connection, so that it hears of both only
+// when it looks again, in no order.
+func TestBothDeletedWhileDisconnected(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"predecessor", "own"} {
+		t.Run(first+" read first", func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				outsider, c := w.client(), w.client()
+				lease := w.acquire(w.mutex())
+				waiting := w.queue(recipes.NewInterProcessMutex(c, root))[0]
+				mine := w.last(outsider)
+				w.link(c).refuse(true)
+				w.link(c).drop()
+				w.settle()
+				w.remove(outsider, mine)
+				w.remove(outsider, lease.Path())
+				// Let what the other one needs to read arrive much later.
+				late := mine
+				if first == "own" {
+					late = lease.Path()
+				}
+				defer w.srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+					if r.Session == c.Session().ID() && r.Path == late && !waiting.returned() {
+						time.Sleep(soon)
+					}
+					return embedded.Pass
+				})()
+				w.link(c).refuse(false)
+				next := w.wait(waiting)
+				if next.Path() == mine {
+					t.Error("the deleted node was granted")
+				}
+				w.returned(lease)
+				w.release(next)
+			})
+		})
+	}
+}
+
+// Rule 1: a session that is over has no turn. The waiter joins anew in the
+// next one, and the old node, while the server still has it, is not its own.
+func TestSessionLostWhileWaiting(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		lease := w.acquire(w.mutex())
+		waiting := w.queue(recipes.NewInterProcessMutex(c, root))[0]
+		old := c.Session().ID()
+		if err := w.srv.ExpireSession(old); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("the waiter joins again", func() bool { return len(w.ephemerals()) == 2 })
+		if waiting.returned() {
+			t.Fatalf("Acquire returned %v, %v", waiting.lease, waiting.err)
+		}
+		w.release(lease)
+		next := w.wait(waiting)
+		if next.Session().ID() == old {
+			t.Error("the lease is in the session that expired")
+		}
+		w.release(next)
+	})
+}
+
+// A lease is looked at last thing before it is returned: the session is made
+// to expire whenever Acquire, or what it calls, looks at its context.
+func TestSessionLostInsideAcquire(t *testing.T) {
+	t.Parallel()
+	for n, used := 1, true; used; n++ {
+		inBubble(t, func(w *world) {
+			c := w.client()
+			m := recipes.NewInterProcessMutex(c, root)
+			w.acquireAndRelease(m)
+			ctx := &lookedAt{Context: w.ctx, at: n, f: func() {
+				if err := w.srv.ExpireSession(c.Session().ID()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(soon) // until the client has heard
+			}}
+			lease, err := m.Acquire(ctx)
+			used = ctx.looks >= n
+			if err != nil {
+				t.Fatalf("look %d: %v", n, err)
+			}
+			if err := lease.Err(); err != nil {
+				t.Errorf("look %d: a lease was granted that is lost: %v", n, err)
+			}
+			w.release(lease)
+		})
+	}
+}
+
+// lookedAt is a context that calls f when its Err is called for the at'th time.
+type lookedAt struct {
+	context.Context
+	f     func()
+	at    int
+	looks int
+}
+
+func (c *lookedAt) Err() error {
+	if c.looks++; c.looks == c.at {
+		c.f()
+	}
+	return c.Context.Err()
+}
+
+func (w *world) acquireAndRelease(m *recipes.InterProcessMutex) {
+	w.Helper()
+	w.release(w.acquire(m))
+}
+
+// Rule 2: what is no contender is ignored or passed over, and named.
+func TestForeignAndDeadChildren(t *testing.T) {
+	t.Parallel()
+	const uuid = "_c_4d1cbd50-5fd8-4d21-9a56-5a07f4e4b0e5-"
+	for _, name := range []string{
+		"0", "0000000000", "workid", "-lock-", "_c_x-lock-0000000000", "lock-0000000000", "zzz",
+		uuid + "lock-0000000000", uuid + "lock-", "lock-99999999999", "x__lock__0000000000",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				w.put(w.client(), root+"/"+name)
+				a, b := w.mutex(), w.mutex()
+				lease, err := a.TryAcquire(w.ctx)
+				if err != nil {
+					t.Fatalf("TryAcquire: %v", err)
+				}
+				w.granted(root, lease)
+				as := w.queue(b, a)
+				w.release(lease)
+				w.release(w.wait(as[0]))
+				w.release(w.wait(as[1]))
+				if !strings.Contains(w.log.String(), "child="+root+"/"+name) &&
+					!strings.Contains(w.log.String(), `child="`+root+"/"+name) {
+					t.Errorf("the log does not name the child:\n%s", w.log.String())
+				}
+				if n := strings.Count(w.log.String(), "level=WARN"); n > 2 {
+					t.Errorf("it is logged %d times, want once for each handle:\n%s", n, w.log.String())
+				}
+				if node, ok := w.srv.Node(root + "/" + name); !ok || node.Version != 0 {
+					t.Error("the child was touched")
+				}
+			})
+		})
+	}
+}
+
+// Several dead contenders, between living ones too.
+func TestDeadContendersAmongLiving(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		dead := func() {
+			w.put(c, root+"/_c_dead-lock-", framework.WithMode(framework.PersistentSequential))
+		}
+		dead()
+		lease := w.acquire(w.mutex())
+		dead()
+		dead()
+		as := w.queue(w.mutex())
+		dead()
+		as = append(as, w.queue(w.mutex())...)
+		w.release(lease)
+		for _, a := range as {
+			w.release(w.wait(a))
+		}
+	})
+}
+
+// A contender made by hand counts as long as its session lives.
+func TestLivingContenderOfAnotherForm(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"lock-", "_c_4d1cbd505fd84d219a565a07f4e4b0e5-lock-"} {
+		inBubble(t, func(w *world) {
+			other := w.client()
+			made, err := other.Create(w.ctx, root+"/"+name, nil,
+				framework.WithMode(framework.EphemeralSequential), framework.WithParents())
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := w.mutex()
+			_, err = m.TryAcquire(w.ctx)
+			wantErr(t, "TryAcquire", err, recipes.ErrHeld)
+			waiting := w.queue(m)[0]
+			w.remove(other, made.Path)
+			w.release(w.wait(waiting))
+		})
+	}
+}
+
+// Rule 3.
+func TestOrderAcrossTheWrap(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		w.put(w.client(), root)
+		if err := w.srv.SetSequence(root, 2147483645); err != nil {
+			t.Fatal(err)
+		}
+		lease := w.acquire(w.mutex())
+		ms := []*recipes.InterProcessMutex{w.mutex(), w.mutex(), w.mutex(), w.mutex()}
+		as := w.queue(ms...)
+		numbers := []string{"2147483646", "2147483647", "-2147483648", "-2147483647"}
+		for i, a := range as {
+			w.release(lease)
+			lease = w.wait(a)
+			if !strings.HasSuffix(lease.Path(), "lock-"+numbers[i]) {
+				t.Errorf("the holder is %s, want number %s", lease.Path(), numbers[i])
+			}
+			for _, later := range as[i+1:] {
+				if later.returned() {
+					t.Error("a later one was granted")
+				}
+			}
+			ps, err := ms[0].Participants(w.ctx)
+			if err != nil || len(ps) != len(as)-i || ps[0].Path != lease.Path() || !ps[0].Holder {
+				t.Errorf("Participants: %v, %v, want %s and %d behind it", ps, err, lease.Path(), len(as)-i-1)
+			}
+		}
+		w.release(lease)
+	})
+}
+
+// Rule 4: one watch per waiter, on the one before it, set by a get; the next
+// in line has a second one on its own node, as the holder has.
+func TestOneWatchPerWaiter(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		log := w.requests(func(r embedded.Request) bool { return r.Watch })
+		lease := w.acquire(w.mutex())
+		const waiters = 5
+		var ms []*recipes.InterProcessMutex
+		for range waiters {
+			ms = append(ms, w.mutex())
+		}
+		as := w.queue(ms...)
+		if got, want := w.srv.WatchCount(), waiters+2; got != want {
+			t.Errorf("%d watches for %d waiters, want %d: %v", got, waiters, want, w.srv.Watches())
+		}
+		for _, op := range log.ops() {
+			if op != "getData" {
+				t.Errorf("a watch was set by %s", op)
+			}
+		}
+		w.release(lease)
+		for _, a := range as {
+			w.release(w.wait(a))
+		}
+	})
+}
+
+// Rule 4: one release wakes one waiter, which reads the line once at most.
+func TestOneReleaseWakesOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		releaser := w.client()
+		lease := w.acquire(recipes.NewInterProcessMutex(releaser, root))
+		as := w.queue(w.mutex(), w.mutex(), w.mutex(), w.mutex())
+		for _, a := range as {
+			session := lease.Session().ID()
+			log := w.requests(func(r embedded.Request) bool { return isWork(r) && r.Session != session })
+			w.release(lease)
+			lease = w.wait(a)
+			w.settle()
+			log.stop()
+			for _, r := range log.list {
+				if r.Session != lease.Session().ID() {
+					t.Errorf("%s %s by one whose turn it is not", r.Op, r.Path)
+				}
+			}
+			if ops := log.ops(); len(ops) > 2 || slices.Contains(ops, "exists") {
+				t.Errorf("the new holder sent %v", ops)
+			}
+		}
+		w.release(lease)
+	})
+}
+
+// A change of the predecessor's data is no reason to move.
+func TestPredecessorsDataChanges(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		other := w.client()
+		lease := w.acquire(w.mutex())
+		waiting := w.queue(w.mutex())[0]
+		for range 3 {
+			if _, err := other.Set(w.ctx, lease.Path(), []byte("busy"), framework.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			w.settle()
+		}
+		if waiting.returned() {
+			t.Fatal("Acquire returned while the lock is held")
+		}
+		if err := lease.Err(); err != nil {
+			t.Errorf("the lease ended: %v", err)
+		}
+		w.release(lease)
+		w.release(w.wait(waiting))
+	})
+}
+
+// One in the middle gives up: the one behind moves to the next predecessor.
+func TestMiddleOfTheLineGivesUp(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		lease := w.acquire(w.mutex())
+		as := w.queue(w.mutex(), w.mutex(), w.mutex())
+		as[1].cancel()
+		<-as[1].done
+		w.settle()
+		as[0].cancel()
+		<-as[0].done
+		w.settle()
+		if as[2].returned() {
+			t.Fatal("granted while the lock is held")
+		}
+		if n := w.srv.WatchCount(); n != 3 {
+			t.Errorf("%d watches, want the holder's own and the waiter's two", n)
+		}
+		w.release(lease)
+		w.release(w.wait(as[2]))
+	})
+}
+
+// Rule 6: the root, and all below it, can vanish at any moment.
+func TestRootDeletedUnderWaiter(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		outsider := w.client()
+		lease := w.acquire(w.mutex())
+		as := w.queue(w.mutex(), w.mutex())
+		w.returned(lease) // the outsider ends it
+		var ops []framework.Op
+		for _, name := range w.children(outsider, root) {
+			ops = append(ops, framework.DeleteOp(root+"/"+name, framework.AnyVersion))
+		}
+		ops = append(ops, framework.DeleteOp(root, framework.AnyVersion))
+		if _, err := outsider.Multi(w.ctx, ops...); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		wantErr(t, "the holder's lease", lease.Err(), recipes.ErrLost)
+		for range as { // who joins again first is first
+			var next *recipes.Lease
+			select {
+			case <-as[0].done:
+				next = w.wait(as[0])
+				as[0].done = make(chan struct{})
+			case <-as[1].done:
+				next = w.wait(as[1])
+				as[1].done = make(chan struct{})
+			}
+			w.release(next)
+		}
+	})
+}
+
+// The server reaps the root before each step of an acquire.
+func TestRootReapedBetweenSteps(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		m := recipes.NewInterProcessMutex(c, root)
+		w.acquireAndRelease(m)
+		reaped := 0
+		defer w.srv.OnRequest(of(c, isWork).then(func() {
+			if reaped < 4 { // more would be a livelock of the server's making
+				reaped++
+				w.srv.ReapContainers()
+			}
+		}))()
+		w.acquireAndRelease(m)
+		if reaped < 4 {
+			t.Errorf("reaped %d times", reaped)
+		}
+		w.acquireAndRelease(m)
+	})
+}
+
+// Rule 7: a listener that never returns stops nothing else of the client.
+func TestUserCodeStopsNothing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c, outsider := w.client(), w.client()
+		entered, leave := make(chan struct{}), make(chan struct{})
+		m := recipes.NewInterProcessMutex(c, root, recipes.WithRevocationListener(func(*recipes.Lease) {
+			close(entered)
+			<-leave
+		}))
+		lease := w.acquire(m)
+		w.settle()
+		if err := recipes.Revoke(w.ctx, outsider, lease.Path()); err != nil {
+			t.Fatal(err)
+		}
+		<-entered
+		other := recipes.NewInterProcessMutex(c, root+"-2")
+		lease2 := w.acquire(other)
+		waiting := w.queue(other)[0]
+		w.release(lease2)
+		w.release(w.wait(waiting))
+		w.remove(outsider, lease.Path())
+		w.settle()
+		wantErr(t, "the lease whose node was deleted", lease.Err(), recipes.ErrLost)
+		close(leave)
+	})
+}
