@@ -51,7 +51,7 @@ func newHold(p *place, conn context.Context) *hold {
 		line:     p.line,
 		path:     p.path,
 		data:     p.line.settings.data,
-		token:    p.token,
+		token:    p.own.czxid,
 		session:  p.session,
 		conn:     conn,
 		done:     make(chan struct{}),

@@ -113,7 +113,6 @@ func (l *line) join(ctx context.Context) (*place, []string, error) {
 	p := &place{
 		line:    l,
 		path:    c.Path,
-		token:   c.Stat.Czxid,
 		owner:   c.Stat.EphemeralOwner,
 		session: c.Session,
 		joined:  time.Now(),
@@ -124,7 +123,7 @@ func (l *line) join(ctx context.Context) (*place, []string, error) {
 		p.leave(ctx)
 		return nil, nil, fmt.Errorf("the server named a node %q, which is no %s<number>", c.Path, l.rule.label)
 	}
-	p.own = own
+	p.own, p.own.czxid = own, c.Stat.Czxid
 	return p, children, nil
 }
 
@@ -141,15 +140,14 @@ func (l *line) contenders(children []string) []contender {
 func (l *line) report(child, message string) {
 	l.mu.Lock()
 	_, known := l.reported[child]
-	if !known && len(l.reported) < reportedMax {
+	full := len(l.reported) >= reportedMax
+	if !known && !full {
 		l.reported[child] = struct{}{}
 	}
-	full := len(l.reported) == reportedMax
 	l.mu.Unlock()
-	if known || full {
-		return
+	if !known && !full {
+		l.logger().Warn(message, "lock", l.path, "child", framework.JoinPath(l.path, child))
 	}
-	l.logger().Warn(message, "lock", l.path, "child", framework.JoinPath(l.path, child))
 }
 
 // delete deletes a node of session, with a retry budget of its own. When ctx

@@ -278,36 +278,66 @@ func TestLivingContenderOfAnotherForm(t *testing.T) {
 	}
 }
 
-// Rule 3.
+// Rule 3, on servers whose counter wraps.
 func TestOrderAcrossTheWrap(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(w *world) {
-		w.put(w.client(), root)
-		if err := w.srv.SetSequence(root, 2147483645); err != nil {
-			t.Fatal(err)
-		}
-		lease := w.acquire(w.mutex())
-		ms := []*recipes.InterProcessMutex{w.mutex(), w.mutex(), w.mutex(), w.mutex()}
-		as := w.queue(ms...)
-		numbers := []string{"2147483646", "2147483647", "-2147483648", "-2147483647"}
-		for i, a := range as {
-			w.release(lease)
-			lease = w.wait(a)
-			if !strings.HasSuffix(lease.Path(), "lock-"+numbers[i]) {
-				t.Errorf("the holder is %s, want number %s", lease.Path(), numbers[i])
+		w.passAlong(2147483645, "2147483646", "2147483647", "-2147483648", "-2147483647")
+	}, embedded.WithWrappingSequence())
+}
+
+// Rule 3, on servers whose counter sticks at its end: since ZooKeeper 3.6.
+// By the numbers alone, or by number and name, two would hold the lock.
+func TestOrderAtTheEndOfTheCounter(t *testing.T) {
+	t.Parallel()
+	for range 5 { // names are random
+		inBubble(t, func(w *world) {
+			const end = "2147483647"
+			w.passAlong(2147483646, end, end, end, end, end)
+			if !strings.Contains(w.log.String(), "counter is at its end") {
+				t.Error("the log does not tell")
 			}
-			for _, later := range as[i+1:] {
-				if later.returned() {
-					t.Error("a later one was granted")
-				}
-			}
-			ps, err := ms[0].Participants(w.ctx)
-			if err != nil || len(ps) != len(as)-i || ps[0].Path != lease.Path() || !ps[0].Holder {
-				t.Errorf("Participants: %v, %v, want %s and %d behind it", ps, err, lease.Path(), len(as)-i-1)
-			}
-		}
+		})
+	}
+}
+
+// passAlong starts at a number, makes a line of contenders, and checks that
+// the lock is passed along in the order in which they joined.
+func (w *world) passAlong(first int32, numbers ...string) {
+	w.Helper()
+	w.put(w.client(), root)
+	if err := w.srv.SetSequence(root, first); err != nil {
+		w.Fatal(err)
+	}
+	lease := w.acquire(w.mutex())
+	var ms []*recipes.InterProcessMutex
+	for range numbers {
+		ms = append(ms, w.mutex())
+	}
+	as := w.queue(ms...)
+	if got, want := w.srv.WatchCount(), len(ms)+2; got != want {
+		w.Errorf("%d watches for %d waiters, want %d: %v", got, len(ms), want, w.srv.Watches())
+	}
+	for i, a := range as {
+		_, err := w.mutex().TryAcquire(w.ctx)
+		wantErr(w, "TryAcquire", err, recipes.ErrHeld)
 		w.release(lease)
-	})
+		lease = w.wait(a)
+		if !strings.HasSuffix(lease.Path(), "lock-"+numbers[i]) {
+			w.Errorf("the holder is %s, want number %s", lease.Path(), numbers[i])
+		}
+		w.settle()
+		for _, later := range as[i+1:] {
+			if later.returned() {
+				w.Error("a later one was granted")
+			}
+		}
+		ps, err := ms[0].Participants(w.ctx)
+		if err != nil || len(ps) != len(as)-i || ps[0].Path != lease.Path() || !ps[0].Holder {
+			w.Errorf("Participants: %v, %v, want %s and %d behind it", ps, err, lease.Path(), len(as)-i-1)
+		}
+	}
+	w.release(lease)
 }
 
 // Rule 4: one watch per waiter, on the one before it, set by a get; the next

@@ -10,8 +10,9 @@ import (
 
 // A contender is a child of a line's root that takes part in the line.
 type contender struct {
-	name string
-	seq  int32
+	name  string
+	seq   int32
+	czxid int64 // of its node's creation, 0 if it was not asked for
 }
 
 // parseContender reads a child's name of the form <label><number>, with or
@@ -46,14 +47,18 @@ func parseSequence(s string) (int32, bool) {
 }
 
 // compareFrom orders contenders as seen from the sequence number pivot. The
-// counter wraps around, so that numbers have an order only relative to one
+// counter may wrap around, so that numbers have an order only relative to one
 // another, by the sign of their 32-bit difference. It is a total order of
-// whatever lies within half the counter's range of the pivot. Names decide
-// between equal numbers, which only hand-made nodes have.
+// whatever lies within half the counter's range of the pivot.
+//
+// Since ZooKeeper 3.6 the counter does not wrap but sticks at its end: all
+// that come later have the number 2147483647. Between equal numbers the
+// creation decides.
 func compareFrom(pivot int32) func(a, b contender) int {
 	return func(a, b contender) int {
 		return cmp.Or(
 			cmp.Compare(a.seq-pivot, b.seq-pivot),
+			cmp.Compare(a.czxid, b.czxid),
 			strings.Compare(a.name, b.name),
 		)
 	}

@@ -77,7 +77,7 @@ func TestOrderIsTheSameForAll(t *testing.T) {
 		var line []contender
 		for i := range n {
 			seq := first + int32(i)
-			line = append(line, contender{fmt.Sprintf("lock-%010d", seq), seq})
+			line = append(line, contender{name: fmt.Sprintf("lock-%010d", seq), seq: seq})
 		}
 		for i, own := range line {
 			shuffled := rapid.Permutation(line).Draw(t, "listed")
@@ -100,7 +100,7 @@ func TestOrderOfEqualNumbers(t *testing.T) {
 func TestLineUpWithoutOwn(t *testing.T) {
 	t.Parallel()
 	queue, foreign := partition("lock-", []string{"lock-0000000007", "workid"})
-	if got := lineUp(queue, contender{"lock-0000000008", 8}); got != -1 {
+	if got := lineUp(queue, contender{name: "lock-0000000008", seq: 8}); got != -1 {
 		t.Errorf("an absent contender stands at %d, want -1", got)
 	}
 	if !slices.Equal(foreign, []string{"workid"}) {

@@ -108,7 +108,9 @@ func (l *line) inOrder(queue []contender, found []*Participant) []Participant {
 			continue
 		}
 		byName[p.Name] = p
-		alive = append(alive, queue[i])
+		c := queue[i]
+		c.czxid = p.Token
+		alive = append(alive, c)
 		if newest == nil || newest.Dead && !p.Dead || newest.Dead == p.Dead && p.Token > newest.Token {
 			newest, pivot = p, queue[i].seq
 		}

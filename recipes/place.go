@@ -15,14 +15,14 @@ import (
 type place struct {
 	line    *line
 	path    string
-	own     contender
-	token   int64
+	own     contender // with its czxid
 	owner   int64 // the ephemeral owner, as the server said
 	session *framework.Session
 	joined  time.Time
 
 	gone   bool                // somebody deleted the node
 	dead   map[string]struct{} // contenders that nobody alive owns
+	twins  map[string]int64    // contenders with the own number, and their creation
 	watch  *ownWatch           // on the own node, once next in line
 	ahead  int                 // contenders ahead, dead ones not counted
 	behind string              // the contender waited for
@@ -56,7 +56,10 @@ func (p *place) take(ctx context.Context, children []string, try bool) (*hold, e
 // await returns when the place's turn has come.
 func (p *place) await(ctx context.Context, children []string, try bool) error {
 	for {
-		queue := p.living(p.line.contenders(children))
+		queue, err := p.tellTwins(ctx, p.living(p.line.contenders(children)))
+		if err != nil {
+			return err
+		}
 		own := lineUp(queue, p.own)
 		if own < 0 {
 			p.gone = true
