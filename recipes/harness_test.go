@@ -15,6 +15,7 @@ import (
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/recipes"
+	"github.com/batonzk/baton/retry"
 )
 
 const (
@@ -81,6 +82,7 @@ func (w *world) client(opts ...framework.Option) *framework.Client {
 		framework.WithSessionTimeout(w.timeout),
 		framework.WithLogger(slog.New(slog.NewTextHandler(&w.log, nil))),
 		framework.WithDialer(l.dial),
+		framework.WithReconnect(retry.BoundedExponential(w.timeout/500, w.timeout/20, retry.Unlimited)),
 	}, opts...)
 	c, err := framework.New(w.servers, opts...)
 	if err != nil {

@@ -16,7 +16,7 @@ type place struct {
 	line    *line
 	path    string
 	own     contender // with its czxid
-	owner   int64 // the ephemeral owner, as the server said
+	owner   int64     // the ephemeral owner, as the server said
 	session *framework.Session
 	joined  time.Time
 
