@@ -14,7 +14,7 @@ func (s *Server) apply(v *view, t *txn) wire.Record {
 	case wire.OpSetData:
 		n := s.tree.get(t.path)
 		n.data, n.version, n.mzxid, n.mtime = t.data, t.version, v.zxid, v.now
-		s.dataWatches.trigger(t.path, wire.EventNodeDataChanged, nil)
+		s.dataWatches.trigger(t.path, wire.EventNodeDataChanged, n.acl, nil)
 		return &wire.StatResponse{Stat: n.stat()}
 	case wire.OpSetACL:
 		n := s.tree.get(t.path)
@@ -34,12 +34,13 @@ func (s *Server) applyCreate(v *view, t *txn) wire.Record {
 	s.tree.add(t.path, n)
 	if t.kind == ephemeral {
 		if owner := s.sessions[t.owner]; owner != nil {
-			owner.ephemerals[t.path] = v.zxid
+			owner.ephemerals[t.path] = n
+			owner.set.added(len(owner.ephemerals))
 		}
 	}
 	stat := n.stat()
-	s.dataWatches.trigger(t.path, wire.EventNodeCreated, nil)
-	s.childWatches.trigger(watchedParent(parentPath), wire.EventNodeChildrenChanged, nil)
+	s.dataWatches.trigger(t.path, wire.EventNodeCreated, n.acl, nil)
+	s.childWatches.trigger(watchedParent(parentPath), wire.EventNodeChildrenChanged, parent.acl, nil)
 	if t.reply == wire.OpCreate {
 		return &wire.CreateResponse{Path: t.path}
 	}
@@ -49,16 +50,17 @@ func (s *Server) applyCreate(v *view, t *txn) wire.Record {
 // applyDelete deletes the node at path.
 func (s *Server) applyDelete(path string, zxid int64) {
 	parentPath, _, _ := split(path)
-	s.tree.get(parentPath).pzxid = zxid
+	parent := s.tree.get(parentPath)
+	parent.pzxid = zxid
 	n := s.tree.remove(path)
 	if n.kind == ephemeral {
 		if owner := s.sessions[n.owner]; owner != nil {
 			delete(owner.ephemerals, path)
 		}
 	}
-	told := s.dataWatches.trigger(path, wire.EventNodeDeleted, nil)
-	s.childWatches.trigger(path, wire.EventNodeDeleted, told)
-	s.childWatches.trigger(watchedParent(parentPath), wire.EventNodeChildrenChanged, nil)
+	told := s.dataWatches.trigger(path, wire.EventNodeDeleted, n.acl, nil)
+	s.childWatches.trigger(path, wire.EventNodeDeleted, n.acl, told)
+	s.childWatches.trigger(watchedParent(parentPath), wire.EventNodeChildrenChanged, parent.acl, nil)
 }
 
 // watchedParent returns the path under which children of parent are watched.

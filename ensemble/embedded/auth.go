@@ -24,20 +24,31 @@ func (s *Server) auth(c *conn, r *wire.AuthRequest) (wire.Record, wire.Code) {
 	return nil, wire.CodeOK
 }
 
+// identify adds id to what the connection has proved, in the order in which a
+// real server lists it.
 func (c *conn) identify(id identity) {
-	if !slices.Contains(c.ids, id) {
-		c.ids = append(c.ids, id)
+	if slices.Contains(c.ids, id) {
+		return
 	}
+	c.ids = append(slices.Clone(c.ids), id)
+	set := hashSet{16}
+	set.added(len(c.ids))
+	mask := uint32(set.buckets - 1)
+	slices.SortStableFunc(c.ids, func(a, b identity) int {
+		return cmp.Compare(a.hash()&mask, b.hash()&mask)
+	})
 }
 
-// whoAmI lists what the connection has proved, in order.
+// hash is the hash code of ZooKeeper's Id, spread.
+func (i identity) hash() uint32 {
+	return spread((17*37+stringHash(i.scheme))*37 + stringHash(i.id))
+}
+
+// whoAmI lists what the connection has proved.
 func (s *Server) whoAmI(c *conn, _ *wire.Empty) (wire.Record, wire.Code) {
 	response := new(wire.WhoAmIResponse)
 	for _, id := range c.ids {
 		response.Clients = append(response.Clients, wire.ClientInfo{Scheme: id.scheme, User: id.user()})
 	}
-	slices.SortFunc(response.Clients, func(a, b wire.ClientInfo) int {
-		return cmp.Or(cmp.Compare(a.Scheme, b.Scheme), cmp.Compare(a.User, b.User))
-	})
 	return response, wire.CodeOK
 }

@@ -39,8 +39,9 @@ type conn struct {
 	reason  string       // why the server closed it; to be read when done is closed
 	sid     atomic.Int64 // the session's id, or the one that is to be resumed
 
-	session *session   // guarded by srv.mu
-	ids     []identity // of the reader alone
+	// srv.mu guards these.
+	session *session
+	ids     []identity
 }
 
 func newConn(s *Server, nc net.Conn) *conn {

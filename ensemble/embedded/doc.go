@@ -27,13 +27,11 @@
 // all kinds of watches including persistent and recursive ones, session
 // resumption and expiry, containers and TTL nodes. Its rules follow ZooKeeper
 // 3.8.0, read in its source and compared with a running server: statistics,
-// transaction numbers, the order of watch events and replies, error codes,
-// and the oddities that a client can see. What is deliberately different:
+// transaction numbers, the order of watch events and replies, error codes, the
+// order in which children are listed, and the oddities that a client can see. What is deliberately different:
 //
-//   - children and ephemeral nodes are listed in order, a real server lists
-//     them in the order of a hash table;
-//   - when a session ends, its ephemeral nodes go in the order of their
-//     creation;
+//   - a request for a kind of node that [WithoutContainers] turned off keeps its
+//     connection;
 //   - a check outside a multi is answered when it succeeds, a real server then
 //     sends nothing;
 //   - quotas are stored but neither counted nor enforced; SASL, reconfig and

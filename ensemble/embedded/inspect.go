@@ -31,6 +31,14 @@ func (s *Server) Sessions() []SessionInfo {
 	return infos
 }
 
+// owned returns the paths of the session's ephemeral nodes in the order of
+// their creation.
+func (ses *session) owned() []string {
+	return slices.SortedFunc(maps.Keys(ses.ephemerals), func(a, b string) int {
+		return cmp.Compare(ses.ephemerals[a].seq, ses.ephemerals[b].seq)
+	})
+}
+
 // A NodeInfo is one node, as the server sees it.
 type NodeInfo struct {
 	Path     string
@@ -57,7 +65,7 @@ func (s *Server) Node(path string) (NodeInfo, bool) {
 		return NodeInfo{}, false
 	}
 	info := NodeInfo{
-		Path: path, Data: slices.Clone(n.data), Mode: kindNames[n.kind], Children: slices.Clone(n.names()),
+		Path: path, Data: slices.Clone(n.data), Mode: kindNames[n.kind], Children: slices.Sorted(slices.Values(n.names())),
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
 		Version: n.version, Aversion: n.aversion, Sequence: n.cversion,
 		Created: time.UnixMilli(n.ctime), Modified: time.UnixMilli(n.mtime),
@@ -129,7 +137,7 @@ func (n *node) dump(b *strings.Builder, path string) {
 		fmt.Fprintf(b, " %v", time.Duration(n.owner)*time.Millisecond)
 	}
 	b.WriteByte('\n')
-	for _, name := range n.names() {
+	for _, name := range slices.Sorted(slices.Values(n.names())) {
 		child := path + "/" + name
 		if child != "/zookeeper" {
 			n.children.nodes[name].dump(b, child)

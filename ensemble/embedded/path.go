@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/batonzk/baton/internal/wire"
 )
@@ -20,12 +19,8 @@ func validPath(path string) bool {
 			return false
 		}
 	}
-	for i, r := range path {
+	for _, r := range path { // what is not UTF-8 is U+FFFD, here as in Java
 		if forbidden(r) {
-			// What is not UTF-8 decodes in Java to U+FFFD, which is forbidden too.
-			return false
-		}
-		if r == utf8.RuneError && strings.HasPrefix(path[i:], "\ufffd") {
 			return false
 		}
 	}

@@ -1,8 +1,6 @@
 package embedded
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -98,23 +96,27 @@ func (s *Server) getACL(c *conn, r *wire.PathRequest) (wire.Record, wire.Code) {
 }
 
 // getEphemerals lists the ephemeral nodes of the session whose path begins
-// with the given one, in the order of their creation.
+// with the given one.
 func (s *Server) getEphemerals(c *conn, r *wire.PathRequest) (wire.Record, wire.Code) {
 	prefix := r.Path
-	if strings.TrimSpace(prefix) == "/" {
+	if trimmed := strings.TrimSpace(prefix); trimmed == "" || trimmed == "/" {
 		prefix = ""
 	}
-	names := slices.DeleteFunc(c.session.owned(), func(path string) bool {
-		return !strings.HasPrefix(path, strings.TrimSpace(prefix))
+	names := slices.DeleteFunc(c.session.listed(), func(path string) bool {
+		return !strings.HasPrefix(path, prefix)
 	})
 	return &wire.StringsResponse{Names: names}, wire.CodeOK
 }
 
-// owned returns the session's ephemeral nodes in the order of their creation.
-func (ses *session) owned() []string {
-	return slices.SortedFunc(maps.Keys(ses.ephemerals), func(a, b string) int {
-		return cmp.Or(cmp.Compare(ses.ephemerals[a], ses.ephemerals[b]), cmp.Compare(a, b))
-	})
+// listed returns the paths of the session's ephemeral nodes, in the order in
+// which a real server lists and deletes them.
+func (ses *session) listed() []string {
+	elements := make([]element, 0, len(ses.ephemerals))
+	for path, n := range ses.ephemerals {
+		elements = append(elements, element{path, hashOf(path), n.seq})
+	}
+	ses.set.copied(elements)
+	return values(elements)
 }
 
 // sync has nothing to wait for: there is one server.

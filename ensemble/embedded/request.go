@@ -185,7 +185,7 @@ func (x *execution) exclusive() bool {
 		return true
 	}
 	switch x.header.Op {
-	case wire.OpCloseSession, wire.OpSetWatches, wire.OpSetWatches2, wire.OpAddWatch, wire.OpRemoveWatches, wire.OpMultiRead:
+	case wire.OpAuth, wire.OpCloseSession, wire.OpSetWatches, wire.OpSetWatches2, wire.OpAddWatch, wire.OpRemoveWatches, wire.OpMultiRead:
 		return true
 	}
 	read, ok := x.record.(*wire.PathWatchRequest)

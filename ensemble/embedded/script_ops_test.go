@@ -2,7 +2,6 @@ package embedded_test
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -180,7 +179,6 @@ func (s *script) stat(st wire.Stat) string {
 
 // format shows a reply without what differs from run to run.
 func (s *script) format(reply wire.Record) string {
-	sorted := func(names []string) string { return " " + strings.Join(slices.Sorted(slices.Values(names)), ",") }
 	switch r := reply.(type) {
 	case *wire.CreateResponse:
 		return " " + r.Path
@@ -194,9 +192,9 @@ func (s *script) format(reply wire.Record) string {
 		}
 		return fmt.Sprintf(" %q%s", r.Data, s.stat(r.Stat))
 	case *wire.StringsResponse:
-		return sorted(r.Names)
+		return " " + strings.Join(r.Names, ",")
 	case *wire.GetChildren2Response:
-		return sorted(r.Children) + s.stat(r.Stat)
+		return " " + strings.Join(r.Children, ",") + s.stat(r.Stat)
 	case *wire.GetACLResponse:
 		return fmt.Sprintf(" %v%s", r.ACL, s.stat(r.Stat))
 	case *wire.PathRequest:

@@ -144,7 +144,9 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 	}
 	go func() {
 		defer s.wg.Done()
-		_ = s.acceptAll(l)
+		if err := s.acceptAll(l); !errors.Is(err, ErrClosed) {
+			s.cfg.logger.Error("no more connections are accepted", "address", l.Addr(), "error", err)
+		}
 	}()
 	return l.Addr(), nil
 }

@@ -20,7 +20,8 @@ type session struct {
 	password   []byte
 	timeout    time.Duration
 	conn       *conn            // the present one; nil while there is none
-	ephemerals map[string]int64 // path to czxid
+	ephemerals map[string]*node // by path
+	set        hashSet          // of their paths
 	deadline   atomic.Int64     // when it expires: a time.Duration on the server's clock
 }
 
@@ -44,7 +45,7 @@ func (s *Server) negotiate(millis int32) time.Duration {
 func (s *Server) newSession(timeout time.Duration) *session {
 	ses := &session{
 		id: s.nextSession, password: make([]byte, passwordLen), timeout: timeout,
-		ephemerals: make(map[string]int64),
+		ephemerals: make(map[string]*node), set: hashSet{16},
 	}
 	_, _ = rand.Read(ses.password) // never fails
 	s.nextSession++
@@ -76,12 +77,12 @@ func (s *Server) touch(ses *session) {
 	ses.deadline.Store(int64(deadline))
 }
 
-// endSession ends a session as one transaction: its ephemeral nodes are
-// deleted in the order of their creation, its watches go. Caller holds s.mu
-// exclusively and closes the session's connection afterwards.
+// endSession ends a session as one transaction, in which its ephemeral nodes
+// are deleted. Caller holds s.mu exclusively and closes the session's
+// connection afterwards.
 func (s *Server) endSession(ses *session) {
 	s.zxid++
-	for _, path := range ses.owned() {
+	for _, path := range ses.listed() {
 		s.applyDelete(path, s.zxid)
 	}
 	delete(s.sessions, ses.id)

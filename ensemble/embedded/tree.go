@@ -1,8 +1,6 @@
 package embedded
 
 import (
-	"maps"
-	"slices"
 	"sync/atomic"
 
 	"github.com/batonzk/baton/internal/wire"
@@ -24,6 +22,7 @@ var kindNames = [...]string{"persistent", "ephemeral", "container", "ttl"}
 // are never changed in place, only replaced.
 type node struct {
 	record
+	seq      int64 // grows with each node made
 	data     []byte
 	children *children // nil if there never were any
 }
@@ -58,35 +57,43 @@ func (n *node) stat() wire.Stat {
 // children are the nodes below a node.
 type children struct {
 	nodes  map[string]*node
-	sorted atomic.Pointer[[]string] // their names in order; nil after a change
+	set    hashSet
+	listed atomic.Pointer[[]string] // their names in the order of set; nil after a change
 }
 
-// names returns the names of n's children in order. The slice is shared:
-// nobody may change it. Several readers may call it at once.
+// names returns the names of n's children, in the order in which a real server
+// lists them. The slice is shared: nobody may change it. Several readers may
+// call it at once.
 func (n *node) names() []string {
 	if n.children == nil {
 		return nil
 	}
-	if p := n.children.sorted.Load(); p != nil {
+	if p := n.children.listed.Load(); p != nil {
 		return *p
 	}
-	names := slices.Sorted(maps.Keys(n.children.nodes))
-	n.children.sorted.Store(&names)
+	elements := make([]element, 0, len(n.children.nodes))
+	for name, child := range n.children.nodes {
+		elements = append(elements, element{name, hashOf(name), child.seq})
+	}
+	n.children.set.list(elements)
+	names := values(elements)
+	n.children.listed.Store(&names)
 	return names
 }
 
 func (n *node) addChild(name string, child *node) {
 	if n.children == nil {
-		n.children = &children{nodes: make(map[string]*node)}
+		n.children = &children{nodes: make(map[string]*node), set: hashSet{8}}
 	}
 	n.children.nodes[name] = child
-	n.children.sorted.Store(nil)
+	n.children.set.added(len(n.children.nodes))
+	n.children.listed.Store(nil)
 	n.childCount++
 }
 
 func (n *node) removeChild(name string) {
 	delete(n.children.nodes, name)
-	n.children.sorted.Store(nil)
+	n.children.listed.Store(nil)
 	n.childCount--
 }
 
@@ -94,6 +101,7 @@ func (n *node) removeChild(name string) {
 type tree struct {
 	nodes map[string]*node
 	reap  map[string]*node // containers and timed nodes
+	seq   int64            // of the last node made
 }
 
 func newTree() *tree {
@@ -114,6 +122,8 @@ func (t *tree) get(path string) *node { return t.nodes[path] }
 
 // add puts n at path, whose parent exists.
 func (t *tree) add(path string, n *node) {
+	t.seq++
+	n.seq = t.seq
 	parent, name, _ := split(path)
 	t.nodes[parent].addChild(name, n)
 	t.nodes[path] = n

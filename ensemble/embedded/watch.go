@@ -105,9 +105,11 @@ func (w *watchTable) size() int {
 
 // trigger sends the event to every connection that watches path, and to those
 // that watch a node above it recursively, but not to those in except; it
-// takes away the one-shot watches among them. It returns whom it would have
-// told without except.
-func (w *watchTable) trigger(path string, event int32, except map[*conn]bool) map[*conn]bool {
+// takes away the one-shot watches among them. Who may not read the node, whose
+// ACL is acl, is not told, though a one-shot watch is used up: so it is since
+// 3.8.4 (CVE-2024-23944). It returns whom it would have told without except
+// and acl.
+func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except map[*conn]bool) map[*conn]bool {
 	var told map[*conn]bool
 	tell := func(c *conn) {
 		if told == nil {
@@ -138,7 +140,7 @@ func (w *watchTable) trigger(path string, event int32, except map[*conn]bool) ma
 	}
 	frame := eventFrame(event, path)
 	for c := range told {
-		if !except[c] {
+		if !except[c] && allowed(acl, wire.PermRead, c.ids) {
 			c.send(frame)
 		}
 	}
