@@ -1,0 +1,178 @@
+package recipes_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/recipes"
+)
+
+// heardOf returns a mutex whose listener sends the leases it is called with.
+func (w *world) heardOf(c *framework.Client) (*recipes.InterProcessMutex, chan *recipes.Lease) {
+	heard := make(chan *recipes.Lease, 100)
+	return recipes.NewInterProcessMutex(c, root,
+		recipes.WithRevocationListener(func(l *recipes.Lease) { heard <- l })), heard
+}
+
+func (w *world) revoke(path string) {
+	w.Helper()
+	if err := recipes.Revoke(w.ctx, w.clients[0], path); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestRevoke(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		outsider := w.client()
+		m, heard := w.heardOf(w.client())
+		lease := w.acquire(m)
+		waiting := w.queue(w.mutex())[0]
+		for _, data := range []string{"", "__REVOKE__ ", "__revoke__", "busy"} {
+			if _, err := outsider.Set(w.ctx, lease.Path(), []byte(data), framework.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			w.settle()
+		}
+		if len(heard) > 0 {
+			t.Error("the listener was called for other data")
+		}
+		w.revoke(lease.Path())
+		got := <-heard
+		if got != lease {
+			t.Errorf("the listener heard of %v, want the lease", got)
+		}
+		w.settle()
+		if len(heard) > 0 || lease.Err() != nil {
+			t.Errorf("after one request the listener was called %d times more, the lease has error %v", len(heard), lease.Err())
+		}
+		w.revoke(lease.Path())
+		<-heard
+		w.release(got) // as a listener may do
+		w.release(w.wait(waiting))
+	})
+}
+
+// A request is not missed that comes while the watch is not set: before the
+// grant, right after it, between two requests, and while there is no
+// connection; and none is heard twice.
+func TestRevokeAtAnyTime(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease{
+		"while waiting": func(w *world, _ *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
+			other := w.acquire(w.mutex())
+			waiting := w.queue(m)[0]
+			w.revoke(w.last(w.clients[0]))
+			w.settle()
+			w.release(other)
+			return w.wait(waiting)
+		},
+		"while waiting, two ahead": func(w *world, _ *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
+			other := w.acquire(w.mutex())
+			as := w.queue(w.mutex(), m)
+			w.revoke(w.last(w.clients[0]))
+			w.settle()
+			w.release(other)
+			w.release(w.wait(as[0]))
+			return w.wait(as[1])
+		},
+		"before the first watch": func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
+			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.last(w.clients[0])) }))
+			defer remove()
+			lease := w.acquire(m)
+			w.settle()
+			return lease
+		},
+		"without a connection": func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
+			lease := w.acquire(m)
+			w.settle()
+			w.link(c).refuse(true)
+			w.link(c).drop()
+			w.revoke(lease.Path())
+			time.Sleep(soon)
+			w.link(c).refuse(false)
+			return lease
+		},
+		"after other data, at once": func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
+			lease := w.acquire(m)
+			w.settle()
+			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(lease.Path()) }))
+			defer remove()
+			if _, err := w.clients[0].Set(w.ctx, lease.Path(), []byte("x"), framework.AnyVersion); err != nil {
+				w.Fatal(err)
+			}
+			w.settle()
+			return lease
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				w.client() // the outsider
+				c := w.client()
+				m, heard := w.heardOf(c)
+				lease := f(w, c, m)
+				time.Sleep(soon)
+				w.settle()
+				if len(heard) != 1 {
+					t.Errorf("the listener was called %d times, want once", len(heard))
+				}
+				w.release(lease)
+			})
+		})
+	}
+}
+
+func TestRevokeRefusesOtherNodes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		w.put(c, root+"/workid")
+		for _, path := range []string{root + "/workid", root, "/", "locks", "", root + "/"} {
+			wantErr(t, path, recipes.Revoke(w.ctx, c, path), framework.ErrInvalidPath)
+		}
+		wantErr(t, "no client", recipes.Revoke(w.ctx, nil, root+"/lock-0000000000"), framework.ErrInvalidOption)
+		wantErr(t, "no node", recipes.Revoke(w.ctx, c, root+"/lock-0000000000"), framework.ErrNoNode)
+		ctx, cancel := context.WithCancel(w.ctx)
+		cancel()
+		wantErr(t, "done context", recipes.Revoke(ctx, c, root+"/lock-0000000000"), context.Canceled)
+	})
+}
+
+// EndWhenRevoked: the contexts end, and the lock stays closed until the work
+// is done.
+func TestEndWhenRevoked(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		w.client()
+		m := w.mutex(recipes.EndWhenRevoked())
+		lease := w.acquire(m)
+		ctx := lease.Context(w.ctx)
+		again, err := m.Acquire(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting := w.queue(w.mutex())[0]
+		w.revoke(lease.Path())
+		w.settle()
+		wantErr(t, "the context's cause", context.Cause(ctx), recipes.ErrRevoked)
+		wantErr(t, "the lease", lease.Err(), recipes.ErrRevoked)
+		wantErr(t, "the lease's check", lease.Check().Err(), recipes.ErrRevoked)
+		_, err = m.Acquire(ctx)
+		wantErr(t, "re-entry", err, recipes.ErrRevoked)
+		if lease.State() != recipes.LeaseLost || waiting.returned() {
+			t.Errorf("the lease is %v, another granted: %v", lease.State(), waiting.returned())
+		}
+		if err := again.Release(); err != nil {
+			t.Errorf("Release: %v", err)
+		}
+		w.settle()
+		if waiting.returned() {
+			t.Error("another was granted before the last release")
+		}
+		w.release(lease)
+		w.release(w.wait(waiting))
+	})
+}
