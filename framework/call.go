@@ -21,7 +21,8 @@ type call struct {
 	sent int64 // when it was queued to be sent, see core.now
 	code wire.Code
 	err  error
-	lost bool // there was no answer: whether it was executed is unknown
+	lost bool          // there was no answer: whether it was executed is unknown
+	slot chan struct{} // what the outcome frees a place in, if not nil
 	done chan struct{}
 }
 
@@ -34,13 +35,20 @@ func (c *call) finish() {
 	if c.onReply != nil {
 		c.onReply(c)
 	}
-	close(c.done)
+	c.complete()
 }
 
 // fail says that no answer will come.
 func (c *call) fail(err error) {
-	c.err, c.lost = err, true
+	c.err, c.lost = fmt.Errorf("%w: %w", ErrConnectionLoss, err), true
+	c.complete()
+}
+
+func (c *call) complete() {
 	close(c.done)
+	if c.slot != nil {
+		<-c.slot
+	}
 }
 
 // await waits for the answer. When ctx or the client ends first, the request
@@ -74,10 +82,34 @@ func (c *call) outcome() error {
 // roundTrip sends calls together and awaits the answer of the last, which is
 // the last to come. The outcomes of the others are then known too.
 func (c *conn) roundTrip(ctx context.Context, calls ...*call) error {
-	if err := c.submit(calls...); err != nil {
+	last := calls[len(calls)-1]
+	err := c.inFlight(ctx, last, func() error { return c.submit(calls...) })
+	if err != nil {
 		return err
 	}
-	return calls[len(calls)-1].await(ctx, c.session.core)
+	return last.await(ctx, c.session.core)
+}
+
+// inFlight runs submit when the limit on requests in flight allows it. The
+// place is the call's until it has its outcome, even if nobody waits for that
+// any longer: what a silent server leaves unanswered stays bounded.
+func (c *conn) inFlight(ctx context.Context, call *call, submit func() error) error {
+	k := c.session.core
+	select {
+	case k.slots <- struct{}{}:
+	case <-c.broken:
+		return c.loss()
+	case <-ctx.Done():
+		return contextError(ctx)
+	case <-k.ctx.Done():
+		return ErrClosed
+	}
+	call.slot = k.slots
+	if err := submit(); err != nil {
+		<-k.slots
+		return err
+	}
+	return nil
 }
 
 // lostReply is the error of a request that was sent and not answered.

@@ -102,10 +102,12 @@ func (c *Client) State() State {
 
 // OnState calls f for every state from now on, in order and leaving none out,
 // on a goroutine of its own: f may block, and call the client. The returned
-// function ends it, without waiting for a call that is under way.
+// function ends it, without waiting for a call that is under way; so does
+// Close, which waits for that call. What f has not been called for by then is
+// dropped.
 func (c *Client) OnState(f func(StateChange)) (remove func()) {
 	k := c.core
-	l := &listener{f: f, spawn: k.goLocked}
+	l := &mailbox[StateChange]{f: f, spawn: k.goLocked}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.closing {

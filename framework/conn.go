@@ -33,9 +33,13 @@ type conn struct {
 	session *Session
 	address string
 
-	in    *bufio.Reader
-	frame []byte // the last frame read
-	rest  []byte // what the driver has still to read of it
+	// The following belong to the receive path.
+	in      *bufio.Reader
+	frame   []byte // the last frame read
+	rest    []byte // what the driver has still to read of it
+	vouches bool   // an answer on this connection shows that the session lives
+
+	broken chan struct{} // closed when err is set
 
 	mu        sync.Mutex
 	writable  sync.Cond // out is not empty, or err is set
@@ -46,6 +50,8 @@ type conn struct {
 	greeted   bool  // the connect request is sent
 	helloSent int64 // when
 	ready     bool  // the handshake is over
+	farewell  int32 // the driver's request to close the session, 0 before
+	refusal   error // why nothing more is to be sent, if err is not set
 	err       error
 }
 
@@ -56,6 +62,7 @@ func newConn(s *Session, raw net.Conn, address string) *conn {
 		session: s,
 		address: address,
 		in:      bufio.NewReaderSize(raw, 64<<10),
+		broken:  make(chan struct{}),
 		pending: make(map[int32]*call),
 		xid:     firstXid,
 	}
@@ -101,7 +108,7 @@ func (c *conn) receive() error {
 	case wire.XidAuth:
 		return c.receiveAuth(h.Err)
 	}
-	if h.Xid < firstXid {
+	if c.isFarewell(h.Xid) {
 		c.rest = c.frame
 		return nil
 	}
@@ -139,6 +146,9 @@ func (c *conn) receiveHello(body []byte) error {
 		err := fmt.Errorf("%w: the server says it has expired", ErrSessionLost)
 		c.session.end(err)
 		return err
+	}
+	if hello.ProtocolVersion != 0 {
+		return fmt.Errorf("protocol version %d", hello.ProtocolVersion)
 	}
 	if hello.TimeoutMillis <= 0 {
 		return fmt.Errorf("a session timeout of %d ms", hello.TimeoutMillis)
@@ -180,7 +190,20 @@ func (c *conn) receivePong() {
 		c.pings = c.pings[1:]
 	}
 	c.mu.Unlock()
-	c.session.confirm(sent)
+	c.confirm(sent)
+}
+
+// confirm says that a request sent at the given time was answered.
+func (c *conn) confirm(sent int64) {
+	if c.vouches {
+		c.session.confirm(sent)
+	}
+}
+
+func (c *conn) isFarewell(xid int32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.farewell != 0 && xid == c.farewell
 }
 
 func (c *conn) receiveAuth(code wire.Code) error {
@@ -188,7 +211,8 @@ func (c *conn) receiveAuth(code wire.Code) error {
 		return nil
 	}
 	err := codeError(code)
-	c.session.core.logger.Error("credentials refused", "server", c.address, "err", err)
+	k := c.session.core
+	k.report(func() { k.logger.Error("credentials refused", "server", c.address, "err", err) })
 	return err
 }
 
@@ -200,7 +224,7 @@ func (c *conn) receiveReply(h *wire.ReplyHeader, d *wire.Decoder) error {
 	if call == nil {
 		return fmt.Errorf("a reply to request %d, which was not sent", h.Xid)
 	}
-	c.session.confirm(call.sent)
+	c.confirm(call.sent)
 	call.code = h.Err
 	if h.Err != wire.CodeOK {
 		call.err = codeError(h.Err)
@@ -223,8 +247,14 @@ func (c *conn) Write(p []byte) (int, error) {
 	if !c.greeted {
 		return len(p), c.writeHello(p, now)
 	}
-	if len(p) >= 8 && int32(binary.BigEndian.Uint32(p[4:])) == wire.XidPing {
+	if len(p) < 12 {
+		return 0, fmt.Errorf("%w: a request of %d bytes", wire.ErrMalformed, len(p))
+	}
+	switch xid := int32(binary.BigEndian.Uint32(p[4:])); xid {
+	case wire.XidPing:
 		c.pings = append(c.pings, now)
+	default: // it has no other request to make
+		c.farewell = xid
 	}
 	c.out = append(c.out, p...)
 	c.writable.Signal()
@@ -247,7 +277,7 @@ func (c *conn) writeHello(p []byte, now int64) error {
 	c.greeted, c.helloSent = true, now
 	c.out = wire.AppendFrame(c.out, &hello)
 	c.writable.Signal()
-	return c.Conn.SetReadDeadline(time.Now().Add(c.session.core.handshakeTimeout()))
+	return c.Conn.SetReadDeadline(time.Now().Add(c.session.patience()))
 }
 
 // SetReadDeadline is the driver's, renewed at each of its own frames, a ping
@@ -263,7 +293,8 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline does nothing: the writer has its own deadline.
+// SetWriteDeadline does nothing. A write that blocks ends with the connection,
+// which the read deadline ends when the server does not answer pings.
 func (c *conn) SetWriteDeadline(time.Time) error { return nil }
 
 // Close ends the connection.
@@ -278,7 +309,10 @@ func (c *conn) submit(calls ...*call) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		return fmt.Errorf("%w: %w", ErrConnectionLoss, c.err)
+		return c.lossLocked()
+	}
+	if c.refusal != nil {
+		return c.refusal
 	}
 	now, at, xid := c.session.core.now(), len(c.out), c.xid
 	for _, call := range calls {
@@ -315,11 +349,7 @@ func (c *conn) writeLoop() {
 		c.out = spare[:0]
 		c.mu.Unlock()
 
-		err := c.Conn.SetWriteDeadline(time.Now().Add(c.session.core.sessionTimeout))
-		if err == nil {
-			_, err = c.Conn.Write(batch)
-		}
-		if err != nil {
+		if _, err := c.Conn.Write(batch); err != nil {
 			c.fail(err)
 			return
 		}
@@ -330,8 +360,23 @@ func (c *conn) writeLoop() {
 	}
 }
 
-// fail ends the connection for the first reason it is given: the socket is
-// closed, the session detached, and whatever awaits a reply hears of it.
+// refuse lets nothing more be sent but what the driver sends.
+func (c *conn) refuse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusal = err
+}
+
+func (c *conn) loss() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lossLocked()
+}
+
+func (c *conn) lossLocked() error { return fmt.Errorf("%w: %w", ErrConnectionLoss, c.err) }
+
+// fail ends the connection for the first reason it is given: the session is
+// detached, whatever awaits a reply hears of it, and the socket is closed.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -339,14 +384,15 @@ func (c *conn) fail(err error) {
 		return
 	}
 	c.err = err
+	close(c.broken)
 	pending := c.pending
 	c.pending = nil
 	c.writable.Broadcast()
 	c.mu.Unlock()
 
-	_ = c.Conn.Close()
 	c.session.detach(c, err)
 	for _, call := range pending {
-		call.fail(fmt.Errorf("%w: %w", ErrConnectionLoss, err))
+		call.fail(err)
 	}
+	_ = c.Conn.Close() // last: that of TLS may block for seconds
 }

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/batonzk/baton/retry"
 )
 
@@ -23,8 +21,8 @@ type core struct {
 	ctx    context.Context // ends when the client closes
 	cancel context.CancelFunc
 
-	inFlight *semaphore.Weighted
-	plain    atomic.Bool // make parents persistent: the server has no containers
+	slots chan struct{} // holds one for each request that awaits its reply
+	plain atomic.Bool   // make parents persistent: the server has no containers
 
 	mu        sync.Mutex
 	started   bool
@@ -32,9 +30,10 @@ type core struct {
 	state     State
 	session   *Session
 	changed   chan struct{} // closed, and replaced, when a session comes up
-	listeners []*listener
-	running   int           // goroutines that Close waits for
-	idle      chan struct{} // closed when closing and running is 0
+	listeners []*mailbox[StateChange]
+	reports   *mailbox[func()] // what the log and the hooks are told
+	running   int              // goroutines that Close waits for
+	idle      chan struct{}    // closed when closing and running is 0
 }
 
 func newCore(ens Ensemble, chroot string, s settings) *core {
@@ -43,10 +42,11 @@ func newCore(ens Ensemble, chroot string, s settings) *core {
 		ensemble: ens,
 		chroot:   chroot,
 		epoch:    time.Now(),
-		inFlight: semaphore.NewWeighted(int64(s.maxInFlight)),
+		slots:    make(chan struct{}, s.maxInFlight),
 		changed:  make(chan struct{}),
 		idle:     make(chan struct{}),
 	}
+	k.reports = &mailbox[func()]{f: func(report func()) { report() }, spawn: k.goReportLocked}
 	k.plain.Store(s.plainParents)
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
@@ -55,21 +55,32 @@ func newCore(ens Ensemble, chroot string, s settings) *core {
 // now is the monotonic time since the client was made, in nanoseconds.
 func (k *core) now() int64 { return int64(time.Since(k.epoch)) }
 
-// handshakeTimeout bounds the wait for a server's first answer.
-func (k *core) handshakeTimeout() time.Duration { return k.sessionTimeout / 3 }
-
 // goLocked runs f on a goroutine that close waits for, unless the client is
 // closing. It is called with k.mu held.
 func (k *core) goLocked(f func()) bool {
 	if k.closing {
 		return false
 	}
+	k.countLocked(f)
+	return true
+}
+
+// goReportLocked is goLocked for reports, which go on while the client is
+// closing and others of its goroutines still run.
+func (k *core) goReportLocked(f func()) bool {
+	if k.closing && k.running == 0 {
+		return false
+	}
+	k.countLocked(f)
+	return true
+}
+
+func (k *core) countLocked(f func()) {
 	k.running++
 	go func() {
 		defer k.done()
 		f()
 	}()
-	return true
 }
 
 func (k *core) spawn(f func()) bool {
@@ -89,18 +100,31 @@ func (k *core) done() {
 
 // publish is called with k.mu held, which gives the states their order.
 func (k *core) publish(c StateChange) {
+	if k.closing {
+		return
+	}
 	k.state = c.State
-	k.logger.Info("connection state", "state", c.State, "session", fmt.Sprintf("%#x", c.Session), "err", c.Err)
+	k.reports.put(func() {
+		k.logger.Info("connection state", "state", c.State, "session", fmt.Sprintf("%#x", c.Session), "err", c.Err)
+	})
 	for _, l := range k.listeners {
-		l.push(c)
+		l.put(c)
 	}
 }
 
-func (k *core) removeListener(l *listener) {
-	l.remove()
+// report has f run soon, in order with other reports and without a lock: the
+// log and the hooks are code of the user.
+func (k *core) report(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.listeners = slices.DeleteFunc(k.listeners, func(other *listener) bool { return other == l })
+	k.reports.put(f)
+}
+
+func (k *core) removeListener(l *mailbox[StateChange]) {
+	l.close()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.listeners = slices.DeleteFunc(k.listeners, func(other *mailbox[StateChange]) bool { return other == l })
 }
 
 // sessionUp is called with k.mu held when a session has got a connection.
@@ -112,7 +136,7 @@ func (k *core) sessionUp(s *Session, readOnly bool) {
 	case k.state != 0:
 		state = Reconnected
 	}
-	k.connectionStep(ConnectionInfo{Address: s.conn.address, Session: s.id, Up: true})
+	k.connectionStepLocked(ConnectionInfo{Address: s.conn.address, Session: s.id, Up: true})
 	k.publish(StateChange{State: state, Session: s.id})
 	close(k.changed)
 	k.changed = make(chan struct{})
@@ -247,6 +271,10 @@ func (k *core) current(only *Session) (*conn, <-chan struct{}, error) {
 		return nil, nil, ErrClosed
 	case !k.started:
 		return nil, nil, ErrNotStarted
+	case only != nil && only.core != k:
+		return nil, nil, fmt.Errorf("%w: session %#x is another client's", ErrInvalidOption, only.id)
+	case only != nil && only.over:
+		return nil, nil, context.Cause(only.ctx)
 	case k.session == nil || k.session.over:
 		return nil, k.changed, nil
 	}
@@ -257,23 +285,20 @@ func (k *core) current(only *Session) (*conn, <-chan struct{}, error) {
 // server is told, so that nobody believes to hold what another has got.
 func (k *core) close() error {
 	k.mu.Lock()
-	if k.closing {
-		k.mu.Unlock()
-		<-k.idle
-		return nil
+	var listeners []*mailbox[StateChange]
+	if !k.closing {
+		k.closing = true
+		k.state = 0
+		listeners, k.listeners = k.listeners, nil
+		if k.running == 0 {
+			close(k.idle)
+		}
 	}
-	k.closing = true
-	k.state = 0
-	if k.running == 0 {
-		close(k.idle)
-	}
-	listeners := k.listeners
-	k.listeners = nil
 	k.mu.Unlock()
 
 	k.cancel()
 	for _, l := range listeners {
-		l.remove()
+		l.close()
 	}
 	t := time.NewTimer(k.closeTimeout)
 	defer t.Stop()

@@ -39,7 +39,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	if err == nil {
 		return cr.result, nil
 	}
-	if cr.protected && cr.dirty() {
+	if cr.made || cr.protected && cr.unknown {
 		cr.cleanUp()
 	}
 	return Created{}, err
@@ -56,7 +56,7 @@ type creation struct {
 	mark   string // of a protected node
 	// sentIn is the session in which the create was last sent.
 	sentIn *Session
-	made   bool // the node was made, and yet the operation failed
+	made   bool // result is there, and only the list of siblings is not
 	result Created
 }
 
@@ -74,7 +74,13 @@ func (cr *creation) prepare(path string) error {
 	if cr.orSet && cr.mode.isSequential() {
 		return fmt.Errorf("%w: OrSet with mode %v", ErrInvalidOption, cr.mode)
 	}
+	if cr.protected && path == "/" && !cr.mode.isSequential() {
+		return fmt.Errorf("%w: %q has no name to protect", ErrInvalidPath, path)
+	}
 	cr.target = cr.client.absolute(path)
+	if cr.mode.isSequential() {
+		cr.target = cr.client.prefix + path // also "/", whose child is then all number
+	}
 	cr.parent, _ = SplitPath(cr.target)
 	if cr.acl == nil {
 		cr.acl = cr.client.core.aclFor(cr.target)
@@ -87,7 +93,7 @@ func (cr *creation) prepare(path string) error {
 	}
 	var request wire.Record
 	cr.name, request = cr.request()
-	return cr.tooLarge(cr.data, request)
+	return cr.tooLarge(len(cr.data), request)
 }
 
 func (cr *creation) request() (wire.OpCode, wire.Record) {
@@ -99,15 +105,18 @@ func (cr *creation) request() (wire.OpCode, wire.Record) {
 	return cr.mode.createRequest(path, cr.data, cr.acl, cr.ttl)
 }
 
-// dirty reports whether a node may stand there although the create failed.
-func (cr *creation) dirty() bool { return cr.made || cr.unknown }
-
 // maxRounds bounds how often a parent that vanishes again is made again
 // within one try.
 const maxRounds = 10
 
 func (cr *creation) try(ctx context.Context, c *conn) error {
-	if cr.protected && cr.dirty() {
+	if (cr.unknown || cr.made) && cr.mode.isEphemeral() && cr.sentIn != c.session {
+		cr.forget()
+	}
+	switch {
+	case cr.made:
+		return cr.list(ctx, c)
+	case cr.unknown && cr.protected:
 		found, err := cr.findOwn(ctx, c)
 		if found || err != nil {
 			return err
@@ -125,10 +134,12 @@ func (cr *creation) try(ctx context.Context, c *conn) error {
 			if !again {
 				return err
 			}
-		case errors.Is(err, ErrNodeExists) && cr.unknown && cr.idempotent:
-			return cr.recognise(ctx, c, err)
 		case errors.Is(err, ErrNodeExists) && cr.orSet:
 			if err = cr.set(ctx, c); !errors.Is(err, ErrNoNode) {
+				return err
+			}
+		case errors.Is(err, ErrNodeExists) && cr.unknown && cr.idempotent:
+			if err = cr.recognise(ctx, c, err); !errors.Is(err, ErrNoNode) {
 				return err
 			}
 		default:
@@ -148,19 +159,37 @@ func (cr *creation) send(ctx context.Context, c *conn) error {
 	}
 	cr.sentIn = c.session
 	err := cr.operation.send(ctx, c, calls...)
-	if err != nil {
-		var lost *lostReply
-		if errors.As(err, &lost) && cr.mode.isSequential() && !cr.protected {
-			return &finalError{err}
-		}
-		cr.made = calls[0].answered() && calls[0].code == wire.CodeOK
-		return err
+	if first := calls[0]; first.answered() && first.err == nil {
+		cr.made = true
+		cr.succeed(c, reply.Path, &reply.Stat)
 	}
-	if cr.siblings != nil {
+	var lost *lostReply
+	switch {
+	case err == nil && cr.siblings != nil:
+		*cr.siblings = list.Children
+	case !cr.made && errors.As(err, &lost) && cr.mode.isSequential() && !cr.protected:
+		return &finalError{err}
+	}
+	return err
+}
+
+// list completes a creation of which only the siblings are missing.
+func (cr *creation) list(ctx context.Context, c *conn) error {
+	var list wire.GetChildren2Response
+	err := c.roundTrip(ctx, newCall(wire.OpGetChildren2, &wire.PathWatchRequest{Path: cr.parent}, &list))
+	if err == nil {
 		*cr.siblings = list.Children
 	}
-	cr.succeed(c, reply.Path, &reply.Stat)
-	return nil
+	return err
+}
+
+// forget gives up the node of an older session, which dies with it. The next
+// try gets a new mark, so that nobody takes one for the other.
+func (cr *creation) forget() {
+	cr.unknown, cr.made = false, false
+	if cr.protected {
+		cr.mark = newMark()
+	}
 }
 
 func (cr *creation) succeed(c *conn, path string, stat *wire.Stat) {
@@ -189,7 +218,7 @@ func (cr *creation) recognise(ctx context.Context, c *conn, exists error) error 
 func (cr *creation) set(ctx context.Context, c *conn) error {
 	var r wire.StatResponse
 	request := &wire.SetDataRequest{Path: cr.target, Data: cr.data, Version: AnyVersion}
-	if err := c.roundTrip(ctx, newCall(wire.OpSetData, request, &r)); err != nil {
+	if err := cr.operation.send(ctx, c, newCall(wire.OpSetData, request, &r)); err != nil {
 		return err
 	}
 	cr.succeed(c, cr.target, &r.Stat)

@@ -22,16 +22,11 @@ type operation struct {
 	unknown bool
 }
 
-// finalError ends the retries although its cause could be tried again.
+// finalError ends the retries although its cause alone could be tried again.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
-
-func isRetryable(err error) bool {
-	var final *finalError
-	return IsRetryable(err) && !errors.As(err, &final)
-}
 
 // run tries the operation, on whatever connection there is at each try, until
 // it succeeds, fails for good, or the budget of the call tree is used up.
@@ -41,7 +36,7 @@ func (o *operation) run(ctx context.Context, try func(ctx context.Context, c *co
 	err := retry.Do(ctx, k.retry, func(ctx context.Context) error {
 		tries++
 		return o.try(ctx, try)
-	}, retry.If(isRetryable))
+	}, retry.If(IsRetryable))
 	err = o.wrap(err)
 	k.operationDone(OperationInfo{
 		Op: o.name.String(), Path: o.path, Attempts: tries, Duration: time.Since(began), Err: err,
@@ -58,10 +53,6 @@ func (o *operation) try(ctx context.Context, try func(ctx context.Context, c *co
 		}
 		return err
 	}
-	if err := k.inFlight.Acquire(ctx, 1); err != nil {
-		return contextError(ctx)
-	}
-	defer k.inFlight.Release(1)
 	return try(ctx, c)
 }
 
@@ -69,22 +60,25 @@ func (o *operation) try(ctx context.Context, try func(ctx context.Context, c *co
 // which is not to be executed twice unawares.
 func (o *operation) send(ctx context.Context, c *conn, calls ...*call) error {
 	err := c.roundTrip(ctx, calls...)
+	if first := calls[0]; first.answered() {
+		if first.err != nil {
+			return first.outcome()
+		}
+		return err // of the others
+	}
 	var lost *lostReply
 	if errors.As(err, &lost) {
 		o.unknown = true
-		return err
-	}
-	if first := calls[0]; first.answered() && first.err != nil {
-		return first.outcome()
 	}
 	return err
 }
 
-// tooLarge refuses a request whose data do not fit, before there is even a
-// connection. What is not data is checked when it is sent.
-func (o *operation) tooLarge(data []byte, request wire.Record) error {
+// tooLarge refuses a request that does not fit, before there is even a
+// connection; data is about how many bytes it holds. One that is not mainly
+// data is looked at when it is sent.
+func (o *operation) tooLarge(data int, request wire.Record) error {
 	limit := o.client.core.maxRequest
-	if len(data) < limit/2 {
+	if data < limit/2 {
 		return nil
 	}
 	if n := len(wire.Append(nil, &wire.RequestHeader{}, request)); n > limit {

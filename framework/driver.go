@@ -25,6 +25,7 @@ import (
 type driver struct {
 	session *Session
 	zk      *zk.Conn
+	events  <-chan zk.Event // closed when the driver's goroutines have ended
 
 	// The following belong to the driver's manager goroutine.
 	round  []net.Addr
@@ -50,25 +51,23 @@ func startDriver(s *Session) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.zk = zkConn
-	if !s.core.spawn(func() { drain(events) }) {
-		go drain(events) // the client is closing, and stop is next
-	}
+	d.zk, d.events = zkConn, events
 	return d, nil
-}
-
-// drain returns when the driver's goroutines have ended.
-func drain(events <-chan zk.Event) {
-	for range events { //nolint:revive // nothing is learned from them
-	}
 }
 
 // stop ends the driver, in the background unless the client is closing. If
 // the session is still open on the server and connected, it is closed there,
 // which removes its ephemeral nodes at once.
 func (d *driver) stop() {
-	if !d.session.core.spawn(d.zk.Close) {
-		d.zk.Close()
+	if !d.session.core.spawn(d.end) {
+		d.end()
+	}
+}
+
+func (d *driver) end() {
+	d.zk.Close() // waits for the server's answer, for a second
+	d.session.hangUp()
+	for range d.events { // of which nothing is to be learned but their end
 	}
 }
 
@@ -87,7 +86,7 @@ func (d *driver) Next() (string, bool) {
 			return "", true
 		}
 		if err := d.newRound(); err != nil {
-			s.core.logger.Warn("no server to try", "err", err)
+			s.core.report(func() { s.core.logger.Warn("no server to try", "err", err) })
 			s.core.connectionStep(ConnectionInfo{Err: err})
 		}
 	}
@@ -102,7 +101,7 @@ func (d *driver) Next() (string, bool) {
 func (d *driver) newRound() error {
 	s := d.session
 	k := s.core
-	if d.upAt != 0 && k.now()-d.upAt > int64(k.sessionTimeout/3) {
+	if d.upAt != 0 && k.now()-d.upAt > int64(s.patience()) {
 		d.pauses.Reset() // not after a connection that fell at once
 	}
 	d.upAt = 0
@@ -132,7 +131,7 @@ func (d *driver) dial(string, string, time.Duration) (net.Conn, error) {
 	if s.ctx.Err() != nil {
 		return nil, errSessionOver
 	}
-	timeout := min(k.dialTimeout, k.handshakeTimeout())
+	timeout := min(k.dialTimeout, s.patience())
 	s.allow(timeout)
 	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
@@ -142,11 +141,15 @@ func (d *driver) dial(string, string, time.Duration) (net.Conn, error) {
 		return nil, err
 	}
 	c := newConn(s, raw, d.next.String())
+	if err := s.greet(c); err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
 	if !k.spawn(c.writeLoop) {
 		_ = raw.Close()
 		return nil, ErrClosed
 	}
-	s.allow(k.handshakeTimeout())
+	s.allow(s.patience())
 	return c, nil
 }
 

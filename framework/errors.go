@@ -76,8 +76,15 @@ func (e *Error) Unwrap() error { return e.Err }
 // IsRetryable reports whether trying the same operation again may succeed
 // without anything else being changed: the connection or the session was
 // lost. It is false for every answer of the server about the operation
-// itself, for a done context and for a closed client.
+// itself, for a done context and for a closed client; also for an operation
+// bound by [InSession] to a session that is over, and for one that must not be
+// executed twice and may have been executed: a [Client.Multi], or a sequential
+// create without [Protected], whose reply was lost.
 func IsRetryable(err error) bool {
+	var final *finalError
+	if errors.As(err, &final) {
+		return false
+	}
 	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}

@@ -3,18 +3,18 @@ package framework
 import "time"
 
 // A Hook observes a client, for metrics and traces. It is any value that
-// implements one or more of [OperationHook] and [ConnectionHook]. Hooks are
-// called synchronously, possibly from several goroutines at a time, and must
-// not block or call the client.
+// implements one or more of [OperationHook] and [ConnectionHook].
 type Hook any
 
-// An OperationHook hears of each operation when it ends.
+// An OperationHook hears of each operation when it ends, in the goroutine that
+// called the operation, which it delays.
 type OperationHook interface {
 	OnOperation(OperationInfo)
 }
 
 // A ConnectionHook hears of each attempt to connect when it ends, with
-// success or not, and of each connection's end.
+// success or not, and of each connection's end: in order and soon after, on a
+// goroutine which also writes the client's log and which Close waits for.
 type ConnectionHook interface {
 	OnConnection(ConnectionInfo)
 }
@@ -44,6 +44,7 @@ func isHook(h Hook) bool {
 	return false
 }
 
+// operationDone must not be called with a lock held.
 func (s *settings) operationDone(info OperationInfo) {
 	for _, h := range s.hooks {
 		if h, ok := h.(OperationHook); ok {
@@ -52,10 +53,16 @@ func (s *settings) operationDone(info OperationInfo) {
 	}
 }
 
-func (s *settings) connectionStep(info ConnectionInfo) {
-	for _, h := range s.hooks {
+func (k *core) connectionStep(info ConnectionInfo) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.connectionStepLocked(info)
+}
+
+func (k *core) connectionStepLocked(info ConnectionInfo) {
+	for _, h := range k.hooks {
 		if h, ok := h.(ConnectionHook); ok {
-			h.OnConnection(info)
+			k.reports.put(func() { h.OnConnection(info) })
 		}
 	}
 }

@@ -55,7 +55,7 @@ type watchRead struct {
 // is returned along with the error.
 func (h *hub) read(ctx context.Context, c *conn, view *Client, r watchRead) (*Watch, error) {
 	w := &Watch{hub: h, key: r.key, view: view, event: make(chan Event, 1)}
-	err := h.submit(c, w, r)
+	err := c.inFlight(ctx, r.call, func() error { return h.submit(c, w, r) })
 	if err == nil {
 		err = r.call.await(ctx, h.session.core)
 	}
@@ -71,6 +71,10 @@ func (h *hub) read(ctx context.Context, c *conn, view *Client, r watchRead) (*Wa
 func (h *hub) submit(c *conn, w *Watch, r watchRead) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.submitLocked(c, w, r)
+}
+
+func (h *hub) submitLocked(c *conn, w *Watch, r watchRead) error {
 	if h.ended != nil {
 		return h.ended
 	}
@@ -94,36 +98,60 @@ func (h *hub) submit(c *conn, w *Watch, r watchRead) error {
 func (h *hub) replied(c *conn, w *Watch, r watchRead) {
 	var now version
 	key, set := r.key, r.request.Watch
-	switch r.call.code {
+	code := r.call.code
+	switch code {
 	case wire.CodeOK:
 		now = r.version()
 	case wire.CodeNoNode:
 		set = set && r.missingToo
-	default: // says nothing about the node, and sets no watch
-		return
+	default: // sets no watch
+		set = false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.entries[key]
-	if e == nil {
+	switch {
+	case e == nil:
 		if set {
 			h.disarm(c, key)
 		}
 		return
-	}
-	if w != nil {
-		w.seen, w.read = now, true
-	}
-	for other := range e.waiters {
-		if t := other.seen.change(now, key.kind); other.read && t != 0 {
-			other.deliver(t, nil)
-			delete(e.waiters, other)
+	case code == wire.CodeOK || code == wire.CodeNoNode:
+		if w != nil {
+			w.seen, w.read = now, true
 		}
+		e.compare(now, key.kind)
+	case w == nil:
+		e.wake(key.kind.changed()) // they cannot be served: each must look for itself
 	}
 	if set {
 		e.armed = c
 	}
 	h.drop(key, e)
+	if len(e.waiters) > 0 && e.armed != c && !r.request.Watch {
+		_ = h.submitLocked(c, nil, rearmRead(key)) // the watch that r relied on has fired meanwhile
+	}
+}
+
+// compare wakes those whose read saw something else than now.
+func (e *watched) compare(now version, kind watchKind) {
+	for w := range e.waiters {
+		if t := w.seen.change(now, kind); w.read && t != 0 {
+			w.deliver(t, nil)
+			delete(e.waiters, w)
+		}
+	}
+}
+
+// wake delivers t to all waiters whose read is done. A change that comes
+// before the answer to a read is one that the read has seen.
+func (e *watched) wake(t EventType) {
+	for w := range e.waiters {
+		if w.read {
+			w.deliver(t, nil)
+			delete(e.waiters, w)
+		}
+	}
 }
 
 // drop forgets an entry without waiters. It is called with h.mu held.
@@ -185,10 +213,9 @@ func (h *hub) fire(key watchKey, t EventType) {
 	if e == nil {
 		return
 	}
-	delete(h.entries, key)
-	for w := range e.waiters {
-		w.deliver(t, nil)
-	}
+	e.wake(t)
+	e.armed = nil
+	h.drop(key, e)
 }
 
 // rearm reads all that is watched on a new connection of the session.

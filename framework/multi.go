@@ -11,6 +11,7 @@ import (
 // An Op is one operation of a [Client.Multi].
 type Op struct {
 	make func(c *Client) (wire.Op, error)
+	size int // of the data
 	err  error
 }
 
@@ -20,7 +21,7 @@ func (o Op) Err() error { return o.err }
 // CreateOp creates a node. Without an ACL it gets the one of the client's
 // [ACLProvider]. Parents are not made.
 func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
-	return Op{make: func(c *Client) (wire.Op, error) {
+	return Op{size: len(data), make: func(c *Client) (wire.Op, error) {
 		valid := path
 		if mode.isSequential() {
 			valid += "0"
@@ -29,6 +30,9 @@ func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
 			return wire.Op{}, err
 		}
 		full := c.absolute(path)
+		if mode.isSequential() {
+			full = c.prefix + path // also "/", whose child is then all number
+		}
 		if len(acl) == 0 {
 			acl = c.core.aclFor(full)
 		}
@@ -39,9 +43,11 @@ func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
 
 // SetOp replaces a node's data if its version is the given one, or [AnyVersion].
 func SetOp(path string, data []byte, version int32) Op {
-	return pathOp(path, func(full string) wire.Op {
+	o := pathOp(path, func(full string) wire.Op {
 		return wire.Op{Code: wire.OpSetData, Request: &wire.SetDataRequest{Path: full, Data: data, Version: version}}
 	})
+	o.size = len(data)
+	return o
 }
 
 // DeleteOp removes a node if its version is the given one, or [AnyVersion].
@@ -89,7 +95,7 @@ type Result struct {
 // it twice: [Error.Unknown] is then set.
 func (c *Client) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 	o := operation{client: c, name: wire.OpMulti, path: fmt.Sprintf("of %d", len(ops))}
-	request := new(wire.MultiRequest)
+	request, size := new(wire.MultiRequest), 0
 	for i, op := range ops {
 		if op.err != nil {
 			return nil, o.refuse(fmt.Errorf("operation %d: %w", i, op.err))
@@ -102,6 +108,10 @@ func (c *Client) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 			return nil, o.refuse(fmt.Errorf("operation %d: %w", i, err))
 		}
 		request.Ops = append(request.Ops, w)
+		size += op.size
+	}
+	if err := o.tooLarge(size, request); err != nil {
+		return nil, o.refuse(err)
 	}
 	var results []Result
 	err := o.run(ctx, func(ctx context.Context, cn *conn) error {
@@ -113,6 +123,9 @@ func (c *Client) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 		}
 		if err != nil {
 			return err
+		}
+		if len(r.Results) != len(ops) {
+			return fmt.Errorf("%w: %d results for %d operations", ErrServer, len(r.Results), len(ops))
 		}
 		results, err = c.multiResults(r.Results)
 		return err

@@ -20,15 +20,8 @@ func newMark() string {
 	return fmt.Sprintf("_c_%x-%x-%x-%x-%x-", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// findOwn looks for the node that an earlier try may have made, and adopts
-// it. A node of an older session is not adopted: it dies with that session.
+// findOwn looks for the node that an earlier try may have made, and adopts it.
 func (cr *creation) findOwn(ctx context.Context, c *conn) (bool, error) {
-	if cr.mode.isEphemeral() && cr.sentIn != c.session {
-		// The new try gets a new mark, so that nobody takes one for the other.
-		cr.mark = newMark()
-		cr.unknown, cr.made = false, false
-		return false, nil
-	}
 	path, names, err := findMarked(ctx, c, cr.parent, cr.mark)
 	if err != nil || path == "" {
 		return false, err
@@ -76,12 +69,20 @@ func findMarked(ctx context.Context, c *conn, parent, mark string) (path string,
 // executed once the session has moved on to the next: so what is not there
 // after a sync will not come.
 func (cr *creation) cleanUp() {
-	only := cr.only
+	var only *Session
 	if cr.mode.isEphemeral() {
 		only = cr.sentIn
 	}
+	k := cr.client.core
+	if cr.made {
+		path := cr.client.absolute(cr.result.Path)
+		k.background("remove "+path, only, func(ctx context.Context, c *conn) error {
+			return deleteNode(ctx, c, path)
+		})
+		return
+	}
 	parent, mark := cr.parent, cr.mark
-	cr.client.core.background("remove "+JoinPath(parent, mark+"…"), only, func(ctx context.Context, c *conn) error {
+	k.background("remove "+JoinPath(parent, mark+"…"), only, func(ctx context.Context, c *conn) error {
 		path, _, err := findMarked(ctx, c, parent, mark)
 		if err != nil || path == "" {
 			return err

@@ -25,13 +25,16 @@ type Session struct {
 	zxid      atomic.Int64 // the highest transaction that the session saw
 	stuckAt   atomic.Int64 // when the driver must have made its next step, see core.now
 
-	// The following are set once, before anybody outside learns of the session.
-	id      int64
-	timeout time.Duration
+	timeout atomic.Int64 // what the server granted last, 0 before that
+
+	writable bool // was connected to a server with a quorum; only the receive path uses it
+
+	id int64 // set once, before anybody outside learns of the session
 
 	// The following are guarded by core.mu.
 	established bool
 	over        bool
+	greeting    *conn // in its handshake
 	conn        *conn
 	connCtx     context.Context // ends with conn
 	connCancel  context.CancelCauseFunc
@@ -56,7 +59,16 @@ var disconnected = func() context.Context {
 func (s *Session) ID() int64 { return s.id }
 
 // Timeout returns the session timeout that the server granted.
-func (s *Session) Timeout() time.Duration { return s.timeout }
+func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load()) }
+
+// patience bounds each step that needs no more than one answer of a server: so
+// several servers can be tried before a session is lost.
+func (s *Session) patience() time.Duration {
+	if granted := s.Timeout(); granted > 0 {
+		return granted / 3
+	}
+	return s.core.sessionTimeout / 3
+}
 
 // Deadline returns when the session counts as lost unless a server answers
 // before: the timeout after the last answered request was sent, less a
@@ -67,7 +79,8 @@ func (s *Session) Deadline() time.Time {
 }
 
 func (s *Session) deadline() int64 {
-	return s.confirmed.Load() + int64(s.timeout-margin(s.timeout))
+	timeout := s.Timeout()
+	return s.confirmed.Load() + int64(timeout-margin(timeout))
 }
 
 // margin is by how much a session's holder stops before the server may.
@@ -133,20 +146,29 @@ func (s *Session) attach(c *conn, hello *wire.ConnectResponse, readOnly bool, se
 	k := s.core
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s.over {
+	switch {
+	case k.closing:
+		return ErrClosed
+	case s.over:
 		return context.Cause(s.ctx)
+	case s.established && hello.SessionID != s.id:
+		return fmt.Errorf("the server resumes session %#x, asked for %#x", hello.SessionID, s.id)
 	}
 	s.detachLocked(errConnClosed) // the end of the last one may still be on its way
-	s.conn = c
+	s.greeting, s.conn = nil, c
 	s.connCtx, s.connCancel = context.WithCancelCause(s.ctx)
-	s.confirm(sent)
+	// A server without a quorum cannot keep alive what the quorum may expire.
+	c.vouches = !readOnly || !s.writable
+	s.writable = s.writable || !readOnly
+	s.timeout.Store(int64(time.Duration(hello.TimeoutMillis) * time.Millisecond))
+	c.confirm(sent)
 	resumed := s.established
 	if !resumed {
 		s.established = true
 		s.id = hello.SessionID
-		s.timeout = time.Duration(hello.TimeoutMillis) * time.Millisecond
 		s.expiry = time.AfterFunc(s.timeUntilDeadline(), s.checkDeadline)
 	}
+	s.expiry.Reset(s.timeUntilDeadline()) // another server may grant another timeout
 	k.sessionUp(s, readOnly)
 	if resumed {
 		k.goLocked(func() { s.hub.rearm(c) })
@@ -169,7 +191,7 @@ func (s *Session) detachLocked(err error) {
 		return
 	}
 	k := s.core
-	k.connectionStep(ConnectionInfo{Address: s.conn.address, Session: s.id, Err: err})
+	k.connectionStepLocked(ConnectionInfo{Address: s.conn.address, Session: s.id, Err: err})
 	s.conn = nil
 	s.connCancel(fmt.Errorf("%w: %w", ErrConnectionLoss, err))
 	s.connCtx = disconnected
@@ -198,7 +220,7 @@ func (s *Session) timeUntilDeadline() time.Duration {
 
 func (s *Session) endAtDeadline() {
 	s.end(fmt.Errorf("%w: no server has answered anything sent in the last %v of its timeout of %v",
-		ErrSessionLost, time.Duration(s.core.now()-s.confirmed.Load()).Round(time.Millisecond), s.timeout))
+		ErrSessionLost, time.Duration(s.core.now()-s.confirmed.Load()).Round(time.Millisecond), s.Timeout()))
 }
 
 // end declares the session over, for the first cause it is given. When it
@@ -216,14 +238,42 @@ func (s *Session) end(cause error) {
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}
-	c, closing := s.conn, errors.Is(cause, ErrClosed)
+	c, greeting, closing := s.conn, s.greeting, errors.Is(cause, ErrClosed)
 	if s.established && !closing {
 		k.publish(StateChange{State: Lost, Session: s.id, Err: cause})
 	}
 	k.mu.Unlock()
 
 	s.hub.end(cause)
-	if c != nil && !closing { // else the driver has a farewell to send
+	if greeting != nil {
+		greeting.fail(cause)
+	}
+	switch {
+	case c == nil:
+	case closing: // the driver has a farewell to send
+		c.refuse(cause)
+	default:
 		c.fail(cause)
+	}
+}
+
+// greet says that c is about to shake hands. It fails once the session is over.
+func (s *Session) greet(c *conn) error {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.over {
+		return errSessionOver
+	}
+	s.greeting = c
+	return nil
+}
+
+// hangUp ends the connection of a session that is over.
+func (s *Session) hangUp() {
+	s.core.mu.Lock()
+	c := s.conn
+	s.core.mu.Unlock()
+	if c != nil {
+		c.fail(errConnClosed)
 	}
 }

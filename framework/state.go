@@ -1,9 +1,6 @@
 package framework
 
-import (
-	"fmt"
-	"sync"
-)
+import "fmt"
 
 // A State is what a client knows about its connection. The names and
 // meanings are Curator's.
@@ -56,51 +53,4 @@ type StateChange struct {
 	Session int64
 	// Err says why, for Suspended and Lost.
 	Err error
-}
-
-// listener delivers states to one function, in order, on a goroutine that
-// lives only while there is something to deliver. The queue has no bound: a
-// slow function delays itself only, and loses nothing.
-type listener struct {
-	f     func(StateChange)
-	spawn func(func()) bool
-
-	mu      sync.Mutex
-	queue   []StateChange
-	running bool
-	removed bool
-}
-
-func (l *listener) push(c StateChange) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.removed {
-		return
-	}
-	l.queue = append(l.queue, c)
-	if !l.running {
-		l.running = l.spawn(l.drain)
-	}
-}
-
-func (l *listener) drain() {
-	for {
-		l.mu.Lock()
-		if len(l.queue) == 0 || l.removed {
-			l.running = false
-			l.mu.Unlock()
-			return
-		}
-		c := l.queue[0]
-		l.queue = l.queue[1:]
-		l.mu.Unlock()
-		l.f(c)
-	}
-}
-
-func (l *listener) remove() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.removed = true
-	l.queue = nil
 }

@@ -46,10 +46,10 @@ type Event struct {
 //
 // It delivers one event, at the first change after the read that set it, and
 // is then spent. A broken connection costs nothing: when the session goes on,
-// the node is read again, and the event delivered if it has changed. A change
-// may be reported that the read had already seen, so look again instead of
-// counting events; a deletion is reported only if the node that was read is
-// gone, though one of the same name may have been created since.
+// the node is read again, and the event delivered if it has changed. A deletion
+// is reported only if the node that was read is gone, though one of the same
+// name may have been created since. A change is reported too when, after a
+// broken connection, the client may no longer read the node.
 //
 // A Watch that is no longer wanted must be stopped.
 type Watch struct {
@@ -90,6 +90,14 @@ const (
 	watchChildren
 )
 
+// changed is the event that makes a waiter look again.
+func (k watchKind) changed() EventType {
+	if k == watchChildren {
+		return EventChildrenChanged
+	}
+	return EventDataChanged
+}
+
 type watchKey struct {
 	path string // full
 	kind watchKind
@@ -114,8 +122,6 @@ func (v version) change(now version, kind watchKind) EventType {
 		return EventCreated
 	case !now.exists || v.czxid != now.czxid:
 		return EventDeleted
-	case kind == watchChildren:
-		return EventChildrenChanged
 	}
-	return EventDataChanged
+	return kind.changed()
 }

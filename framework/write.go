@@ -23,7 +23,7 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, version int3
 		return Stat{}, o.refuse(err)
 	}
 	request := &wire.SetDataRequest{Path: c.absolute(path), Data: data, Version: version}
-	if err := o.tooLarge(data, request); err != nil {
+	if err := o.tooLarge(len(data), request); err != nil {
 		return Stat{}, o.refuse(err)
 	}
 	var stat wire.Stat
@@ -94,7 +94,7 @@ func (c *Client) Delete(ctx context.Context, path string, version int32, opts ..
 	try := func(ctx context.Context, cn *conn) error {
 		err := o.send(ctx, cn, newCall(wire.OpDelete, request, &wire.Empty{}))
 		if opt.children && errors.Is(err, ErrNotEmpty) {
-			return deleteTree(ctx, cn, request)
+			return o.deleteTree(ctx, cn, request)
 		}
 		if errors.Is(err, ErrNoNode) && o.unknown && (opt.idempotent || opt.guaranteed) {
 			return nil
@@ -121,7 +121,7 @@ func goesOn(ctx context.Context, err error) bool {
 
 // deleteTree deletes what lies below a node, and then the node, while others
 // may add and remove nodes there.
-func deleteTree(ctx context.Context, c *conn, node *wire.PathVersionRequest) error {
+func (o *operation) deleteTree(ctx context.Context, c *conn, node *wire.PathVersionRequest) error {
 	for {
 		var list wire.GetChildren2Response
 		err := c.roundTrip(ctx, newCall(wire.OpGetChildren2, &wire.PathWatchRequest{Path: node.Path}, &list))
@@ -130,15 +130,15 @@ func deleteTree(ctx context.Context, c *conn, node *wire.PathVersionRequest) err
 		}
 		for _, name := range list.Children {
 			child := &wire.PathVersionRequest{Path: JoinPath(node.Path, name), Version: AnyVersion}
-			err := c.roundTrip(ctx, newCall(wire.OpDelete, child, &wire.Empty{}))
+			err := o.send(ctx, c, newCall(wire.OpDelete, child, &wire.Empty{}))
 			if errors.Is(err, ErrNotEmpty) {
-				err = deleteTree(ctx, c, child)
+				err = o.deleteTree(ctx, c, child)
 			}
 			if err != nil && !errors.Is(err, ErrNoNode) {
 				return err
 			}
 		}
-		err = c.roundTrip(ctx, newCall(wire.OpDelete, node, &wire.Empty{}))
+		err = o.send(ctx, c, newCall(wire.OpDelete, node, &wire.Empty{}))
 		if !errors.Is(err, ErrNotEmpty) {
 			return err
 		}
