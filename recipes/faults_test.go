@@ -1,0 +1,354 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/recipes"
+)
+
+// A scenario is one way through acquire and release, without faults.
+type scenario struct {
+	name string
+	// ahead is how many others hold or wait when the client under test comes.
+	// Each holds for a second.
+	ahead int
+	dead  bool // a dead contender stands ahead of all
+	cold  bool // the lock's path does not exist yet
+	do    func(ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error)
+}
+
+var scenarios = []scenario{
+	{name: "free, path missing", cold: true},
+	{name: "free"},
+	{name: "next in line", ahead: 1},
+	{name: "third in line", ahead: 2},
+	{name: "behind a dead one", dead: true},
+	{name: "behind a dead and a living one", dead: true, ahead: 1},
+	{name: "try, free", do: try},
+	{name: "try, held", do: try, ahead: 1},
+	{name: "try, behind a dead one", do: try, dead: true},
+}
+
+func try(ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error) {
+	return m.TryAcquire(ctx)
+}
+
+// A fault strikes at one request of the client under test.
+type fault struct {
+	name    string
+	before  func(s *strike) embedded.Verdict // the request is carried out
+	after   func(s *strike) embedded.Verdict // it was, and its reply is not sent yet
+	cancels bool                             // the caller gives up
+	ends    bool                             // the session ends
+	outage  bool                             // there is no connection for a while
+	deletes bool                             // an outsider deletes the node
+}
+
+// A strike is what a fault works on.
+type strike struct {
+	*world
+	session  int64
+	cancel   context.CancelFunc
+	returned <-chan struct{} // closed when Acquire has returned
+}
+
+// A moment is enough for the client to notice something.
+const moment = 5 * time.Millisecond
+
+var faults = []fault{
+	{name: "cancelled before", cancels: true, before: func(s *strike) embedded.Verdict {
+		s.cancel()
+		time.Sleep(moment)
+		return embedded.Pass
+	}},
+	{name: "cancelled before, which arrives much later", cancels: true, before: func(s *strike) embedded.Verdict {
+		s.cancel()
+		<-s.returned
+		time.Sleep(moment)
+		return embedded.Pass
+	}},
+	{name: "cancelled before, and cut", cancels: true, before: func(s *strike) embedded.Verdict {
+		s.cancel()
+		time.Sleep(moment)
+		return embedded.Cut
+	}},
+	{name: "cancelled after", cancels: true, after: func(s *strike) embedded.Verdict {
+		s.cancel()
+		time.Sleep(moment)
+		return embedded.Pass
+	}},
+	{name: "cancelled after, and cut", cancels: true, after: func(s *strike) embedded.Verdict {
+		s.cancel()
+		time.Sleep(moment)
+		return embedded.Cut
+	}},
+	{name: "cancelled after, and the clean-up is cut twice", cancels: true, after: func(s *strike) embedded.Verdict {
+		var cut int
+		s.srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			if r.Session == s.session && isWork(r) && cut < 2 {
+				cut++
+				return embedded.Cut
+			}
+			return embedded.Pass
+		})
+		s.cancel()
+		time.Sleep(moment)
+		return embedded.Cut
+	}},
+	{name: "cut before", before: func(*strike) embedded.Verdict { return embedded.Cut }},
+	{name: "reply lost", after: func(*strike) embedded.Verdict { return embedded.Cut }},
+	{name: "cut before, and no connection for a while", outage: true, before: func(s *strike) embedded.Verdict {
+		s.outage(sessionTimeout / 4)
+		return embedded.Cut
+	}},
+	{name: "reply lost, and no connection for a while", outage: true, after: func(s *strike) embedded.Verdict {
+		s.outage(sessionTimeout / 4)
+		return embedded.Cut
+	}},
+	{name: "reply lost, and no connection until the session is over", ends: true, after: func(s *strike) embedded.Verdict {
+		s.outage(2 * sessionTimeout)
+		return embedded.Cut
+	}},
+	{name: "expired before", ends: true, before: func(s *strike) embedded.Verdict {
+		_ = s.srv.ExpireSession(s.session)
+		return embedded.Pass
+	}},
+	{name: "expired after", ends: true, after: func(s *strike) embedded.Verdict {
+		_ = s.srv.ExpireSession(s.session)
+		return embedded.Pass
+	}},
+	{name: "silent before", ends: true, before: func(s *strike) embedded.Verdict {
+		s.srv.Silence(s.session)
+		return embedded.Pass
+	}},
+	{name: "silent after", ends: true, after: func(s *strike) embedded.Verdict {
+		s.srv.Silence(s.session)
+		return embedded.Pass
+	}},
+	{name: "root reaped before", before: func(s *strike) embedded.Verdict {
+		s.srv.ReapContainers()
+		return embedded.Pass
+	}},
+	{name: "root reaped after", after: func(s *strike) embedded.Verdict {
+		s.srv.ReapContainers()
+		return embedded.Pass
+	}},
+	{name: "own node deleted before", deletes: true, before: (*strike).removeOwn},
+	{name: "own node deleted after", deletes: true, after: (*strike).removeOwn},
+}
+
+// outage makes the client under test find no server for a while.
+func (s *strike) outage(d time.Duration) {
+	l := s.link(s.clients[0])
+	l.refuse(true)
+	time.AfterFunc(d, func() { l.refuse(false) })
+}
+
+// removeOwn deletes the nodes of the client under test, as an outsider.
+func (s *strike) removeOwn() embedded.Verdict {
+	for _, info := range s.srv.Sessions() {
+		if info.ID != s.session {
+			continue
+		}
+		for _, path := range info.Ephemerals {
+			s.remove(s.clients[1], path)
+		}
+	}
+	return embedded.Pass
+}
+
+// Rule 5, and T1 to T4: each fault, at each request that the client under test
+// sends in the course of each scenario. Nobody else holds while it holds,
+// nothing is left, the lock can be had, and the error says what happened.
+func TestFaultAtEveryStep(t *testing.T) {
+	t.Parallel()
+	for _, sc := range scenarios {
+		for _, f := range faults {
+			t.Run(sc.name+"/"+f.name, func(t *testing.T) {
+				t.Parallel()
+				steps := 0
+				for step, struck := 1, true; struck && !t.Failed(); step++ {
+					inBubble(t, func(w *world) { struck = w.strikeAt(step, sc, f) })
+					if struck {
+						steps++
+					}
+				}
+				t.Logf("struck at %d requests", steps)
+				if steps < 2 {
+					t.Errorf("there were %d requests to strike at", steps)
+				}
+			})
+		}
+	}
+}
+
+// strikeAt runs the scenario with the fault at one request, and reports
+// whether there was such a request.
+func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
+	c, other := w.client(), w.client()
+	m := recipes.NewInterProcessMutex(c, root)
+	later := recipes.NewInterProcessMutex(other, root)
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	var others sync.WaitGroup
+	defer others.Wait()
+	w.prepare(sc, later, &others)
+
+	s := &strike{world: w, cancel: cancel}
+	returned := make(chan struct{})
+	s.returned = returned
+	defer w.arm(step, f, s, &struck, other.Session().ID())()
+
+	lease, err := w.timed(sc, f, ctx, m)
+	close(returned)
+	if err == nil {
+		if !f.deletes { // else another may have been granted before this one knows
+			w.granted(root, lease)
+		}
+		time.Sleep(soon / 10)
+		w.checkRelease(step, f, lease)
+	} else {
+		w.checkError(step, sc, f, err)
+	}
+	others.Wait()
+	within := soon
+	switch {
+	case f.ends:
+		within = 3 * sessionTimeout
+	case f.outage:
+		within = sessionTimeout / 2
+	}
+	began := time.Now()
+	next, err := later.Acquire(w.ctx)
+	if err != nil {
+		w.Fatalf("step %d: afterwards: %v", step, err)
+	}
+	if took := time.Since(began); took > within {
+		w.Errorf("step %d: afterwards the lock was to be had after %v", step, took)
+	}
+	w.granted(root, next)
+	w.release(next)
+	if f.ends {
+		time.Sleep(2 * sessionTimeout) // the old session's node goes with it
+	} else {
+		time.Sleep(within)
+	}
+	if left := w.ephemerals(); len(left) > 0 {
+		w.Errorf("step %d: left behind: %v", step, left)
+	}
+	w.srv.Unsilence()
+	return struck
+}
+
+// prepare makes the lock's path and what stands ahead.
+func (w *world) prepare(sc scenario, m *recipes.InterProcessMutex, others *sync.WaitGroup) {
+	if !sc.cold {
+		w.release(w.acquire(m))
+	}
+	if sc.dead {
+		w.put(w.clients[1], root+"/_c_dead-lock-", framework.WithMode(framework.PersistentSequential))
+	}
+	for range sc.ahead {
+		others.Add(1)
+		go func() {
+			defer others.Done()
+			lease := w.acquire(m)
+			time.Sleep(soon)
+			w.release(lease)
+		}()
+	}
+	w.settle()
+}
+
+// arm sets the fault up for the step'th request of whoever is not other.
+func (w *world) arm(step int, f fault, s *strike, struck *bool, other int64) (disarm func()) {
+	var mu sync.Mutex
+	var n int
+	var target embedded.Request
+	before := w.srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+		if r.Session == other || !isWork(r) {
+			return embedded.Pass
+		}
+		mu.Lock()
+		n++
+		hit := n == step
+		if hit {
+			*struck, target, s.session = true, r, r.Session
+		}
+		mu.Unlock()
+		if hit && f.before != nil {
+			return f.before(s)
+		}
+		return embedded.Pass
+	})
+	after := w.srv.OnReply(func(r embedded.Request) embedded.Verdict {
+		mu.Lock()
+		hit := *struck && f.after != nil && r.Session == target.Session && r.Xid == target.Xid && r.Op == target.Op
+		if hit {
+			target.Op = "done"
+		}
+		mu.Unlock()
+		if hit {
+			return f.after(s)
+		}
+		return embedded.Pass
+	})
+	return func() { before(); after() }
+}
+
+// timed acquires and checks that it does not take longer than it should.
+func (w *world) timed(sc scenario, f fault, ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error) {
+	acquire := sc.do
+	if acquire == nil {
+		acquire = func(ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error) { return m.Acquire(ctx) }
+	}
+	began := time.Now()
+	lease, err := acquire(ctx, m)
+	bound := time.Duration(sc.ahead+2) * soon
+	if !f.cancels {
+		bound += 3 * sessionTimeout
+	}
+	if took := time.Since(began); took > bound {
+		w.Errorf("Acquire took %v: %v", took, err)
+	}
+	return lease, err
+}
+
+func (w *world) checkError(step int, sc scenario, f fault, err error) {
+	w.Helper()
+	what := fmt.Sprintf("step %d: Acquire", step)
+	switch {
+	case sc.do != nil && sc.ahead > 0 && errors.Is(err, recipes.ErrHeld):
+	case f.cancels:
+		wantErr(w, what, err, context.Canceled)
+	case sc.do != nil && f.ends && errors.Is(err, recipes.ErrHeld):
+		// by the own node of the session that has ended, until the server knows
+	default:
+		w.Errorf("%s: %v", what, err)
+	}
+}
+
+func (w *world) checkRelease(step int, f fault, lease *recipes.Lease) {
+	w.Helper()
+	lost := lease.Err()
+	err := lease.Release()
+	w.returned(lease)
+	what := fmt.Sprintf("step %d: Release", step)
+	switch {
+	case lost != nil:
+		wantErr(w, what, err, recipes.ErrLost)
+	case f.ends && errors.Is(err, framework.ErrSessionLost):
+	case err != nil:
+		w.Errorf("%s: %v", what, err)
+	}
+	if lost != nil && !f.ends && !f.deletes {
+		w.Errorf("step %d: the lease was lost: %v", step, lost)
+	}
+}
