@@ -108,6 +108,9 @@ func fixACL(acl []wire.ACL, ids []identity) (fixed []wire.ACL, ok bool) {
 			return nil, false
 		}
 	}
+	if slices.Equal(fixed, openACL) { // by far the most common: share it
+		return openACL, true
+	}
 	return fixed, len(fixed) > 0
 }
 

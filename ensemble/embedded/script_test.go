@@ -2,10 +2,9 @@ package embedded_test
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/base64"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,7 +24,8 @@ import (
 //
 //	go test ./ensemble/embedded -run TestScripts -record 127.0.0.1:2181
 //
-// The server must be started with extendedTypesEnabled and be fresh.
+// The server must be fresh and started with extendedTypesEnabled, and with
+// superDigest below for its superuser.
 var record = flag.String("record", "", "record the scripts' answers from the ZooKeeper server at this address")
 
 func TestScripts(t *testing.T) {
@@ -39,7 +39,12 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := newScript(t).run(string(text))
+			srv := start(t, embedded.WithSuper(superDigest))
+			dial := func() net.Conn { return must(srv.DialContext(context.Background(), "", "")) }
+			if *record != "" {
+				dial = func() net.Conn { return must(net.Dial("tcp", *record)) }
+			}
+			got := newScript(t, dial).run(string(text))
 			if *record != "" {
 				if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
 					t.Fatal(err)
@@ -87,17 +92,12 @@ type script struct {
 	out     strings.Builder
 }
 
-func newScript(t *testing.T) *script {
-	s := &script{t: t, clients: map[string]*client{}, names: map[int64]string{}}
-	if *record != "" {
-		s.dial = func() net.Conn { return must(net.Dial("tcp", *record)) }
-		return s
-	}
-	superSum := sha1.Sum([]byte("super:secret"))
-	srv := start(t, embedded.WithSuper("super:"+base64.StdEncoding.EncodeToString(superSum[:])))
-	s.dial = func() net.Conn { return must(srv.DialContext(context.Background(), "", "")) }
-	return s
+func newScript(t *testing.T, dial func() net.Conn) *script {
+	return &script{t: t, dial: dial, clients: map[string]*client{}, names: map[int64]string{}}
 }
+
+// superDigest is that of a superuser whose password is "secret".
+const superDigest = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="
 
 func must[T any](v T, err error) T {
 	if err != nil {
@@ -141,18 +141,8 @@ func (s *script) step(words []string) {
 	} else {
 		s.request(name, c, op, args)
 	}
-	for _, name := range slices.Sorted(mapsKeys(s.clients)) {
+	for _, name := range slices.Sorted(maps.Keys(s.clients)) {
 		s.drain(name)
-	}
-}
-
-func mapsKeys[K comparable, V any](m map[K]V) func(func(K) bool) {
-	return func(yield func(K) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
 	}
 }
 
