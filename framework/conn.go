@@ -17,6 +17,10 @@ import (
 // own up from 1 and sends one request, closeSession, per session.
 const firstXid int32 = 1 << 30
 
+// maxPassword is how many bytes of a session's password the driver can send
+// again. Servers give 16.
+const maxPassword = 128
+
 var errConnClosed = errors.New("connection closed")
 
 // A conn is one connection to one server, and the seam between Baton and the
@@ -147,11 +151,9 @@ func (c *conn) receiveHello(body []byte) error {
 		c.session.end(err)
 		return err
 	}
-	if hello.ProtocolVersion != 0 {
-		return fmt.Errorf("protocol version %d", hello.ProtocolVersion)
-	}
-	if hello.TimeoutMillis <= 0 {
-		return fmt.Errorf("a session timeout of %d ms", hello.TimeoutMillis)
+	if hello.ProtocolVersion != 0 || hello.TimeoutMillis <= 0 || len(hello.Password) > maxPassword {
+		return fmt.Errorf("garbage for a handshake: protocol version %d, session timeout of %d ms, password of %d bytes",
+			hello.ProtocolVersion, hello.TimeoutMillis, len(hello.Password))
 	}
 	c.mu.Lock()
 	c.ready = true

@@ -186,9 +186,9 @@ func (cr *creation) list(ctx context.Context, c *conn) error {
 // forget gives up the node of an older session, which dies with it. The next
 // try gets a new mark, so that nobody takes one for the other.
 func (cr *creation) forget() {
-	cr.unknown, cr.made = false, false
+	cr.made = false
 	if cr.protected {
-		cr.mark = newMark()
+		cr.mark, cr.unknown = newMark(), false
 	}
 }
 

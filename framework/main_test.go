@@ -2,6 +2,8 @@ package framework_test
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,4 +97,72 @@ func (s *states) want(t *testing.T, states ...framework.State) {
 			t.Fatalf("state %v (%v), want %v", got.State, got.Err, want)
 		}
 	}
+}
+
+// steps is a hook that records a connection's steps.
+type steps struct {
+	mu  sync.Mutex
+	all []framework.ConnectionInfo
+}
+
+func (s *steps) OnConnection(info framework.ConnectionInfo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, info)
+}
+
+func (s *steps) get() []framework.ConnectionInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
+}
+
+// requests records what reaches a server, pings left out.
+type requests struct {
+	mu  sync.Mutex
+	all []embedded.Request
+}
+
+func logRequests(srv *embedded.Server) *requests {
+	l := new(requests)
+	srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+		if r.Op != "ping" {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.all = append(l.all, r)
+		}
+		return embedded.Pass
+	})
+	return l
+}
+
+func (l *requests) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = nil
+}
+
+func (l *requests) ops() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ops []string
+	for _, r := range l.all {
+		ops = append(ops, r.Op)
+	}
+	return ops
+}
+
+// count returns how many requests of an operation came.
+func (l *requests) count(op string) int {
+	n := 0
+	for _, o := range l.ops() {
+		if o == op {
+			n++
+		}
+	}
+	return n
+}
+
+func isOp(op string) func(embedded.Request) bool {
+	return func(r embedded.Request) bool { return r.Op == op }
 }

@@ -176,13 +176,17 @@ func (s *Session) attach(c *conn, hello *wire.ConnectResponse, readOnly bool, se
 	return nil
 }
 
-// detach is called when a connection has failed.
+// detach is called when a connection has failed, be it in its handshake.
 func (s *Session) detach(c *conn, err error) {
 	k := s.core
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s.conn == c {
+	switch c {
+	case s.conn:
 		s.detachLocked(err)
+	case s.greeting:
+		s.greeting = nil
+		k.connectionStepLocked(ConnectionInfo{Address: c.address, Err: err})
 	}
 }
 
