@@ -117,16 +117,18 @@ func TestDoEndsOnFinalErrors(t *testing.T) {
 }
 
 func TestDoFailsOnADoneContext(t *testing.T) {
-	cause := errors.New("client closed")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	op, tries := failing(0, nil)
-	err := retry.Do(ctx, retry.Forever(1), op)
-	if *tries != 0 {
-		t.Errorf("%d tries, want none", *tries)
-	}
-	if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
-		t.Errorf("%v, want it to match the context's error and its cause", err)
+	closed := errors.New("client closed")
+	for _, cause := range []error{nil, closed, fmt.Errorf("%w: %w", closed, context.Canceled)} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		op, tries := failing(0, nil)
+		err := retry.Do(ctx, retry.Forever(1), op)
+		if *tries != 0 {
+			t.Errorf("%d tries, want none", *tries)
+		}
+		if !errors.Is(err, context.Canceled) || (cause != nil && !errors.Is(err, cause)) {
+			t.Errorf("%v, want it to match the context's error and its cause, %v", err, cause)
+		}
 	}
 }
 

@@ -149,6 +149,7 @@ func TestJitterScatters(t *testing.T) {
 	}{
 		{"fixed", retry.OneTime(time.Second), 900 * time.Millisecond, 1100 * time.Millisecond},
 		{"exponential", retry.Exponential(time.Second, 1), 0, 2 * time.Second},
+		{"at its bound", retry.BoundedExponential(2*time.Second, 2*time.Second, 1), 0, 2 * time.Second},
 	} {
 		least, most, sum := time.Duration(math.MaxInt64), time.Duration(0), time.Duration(0)
 		for range runs {

@@ -33,18 +33,10 @@ func (t *tree) Value(key any) any {
 }
 
 // nested reports whether ctx comes from the operation of a Do still running.
+// The nearest mark tells: one is set only where no other is in force above.
 func nested(ctx context.Context) bool {
-	t, _ := ctx.Value(treeKey{}).(*tree)
-	for t != nil {
-		if t.fresh {
-			return false
-		}
-		if !t.ended.Load() {
-			return true
-		}
-		t, _ = t.Context.Value(treeKey{}).(*tree)
-	}
-	return false
+	t, ok := ctx.Value(treeKey{}).(*tree)
+	return ok && !t.fresh && !t.ended.Load()
 }
 
 // Fresh returns ctx without the mark of the [Do] it comes from: the next Do

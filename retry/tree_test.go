@@ -79,19 +79,6 @@ func TestMarkEndsWithItsLoop(t *testing.T) {
 	if err := retry.Do(kept, retry.NTimes(2, 0), op); err != nil || *tries != 3 {
 		t.Errorf("%v after %d tries, want success after 3", err, *tries)
 	}
-
-	// A mark that ended does not hide one further out that has not.
-	_ = retry.Do(t.Context(), retry.None(), func(ctx context.Context) error {
-		var inner context.Context
-		_ = retry.Do(retry.Fresh(ctx), retry.None(), func(ctx context.Context) error { inner = ctx; return nil })
-		return retry.Do(ctx, retry.None(), func(context.Context) error {
-			op, tries = failing(2, errTransient)
-			if err := retry.Do(inner, retry.NTimes(2, 0), op); err != nil || *tries != 3 {
-				t.Errorf("below Fresh: %v after %d tries, want success after 3", err, *tries)
-			}
-			return nil
-		})
-	})
 }
 
 func TestMarkEndsWhenTheOperationPanics(t *testing.T) {
