@@ -26,9 +26,9 @@ func BenchmarkStart(b *testing.B) {
 
 // BenchmarkMixed measures requests of which 70 % read, 20 % set and 10 %
 // create or delete, from 64 clients that each wait for their replies, over
-// TCP. With -record it measures the server at that address instead.
+// TCP. With -compare it measures the server at that address instead.
 func BenchmarkMixed(b *testing.B) {
-	address := *record
+	address := *compareWith
 	if address == "" {
 		addr, err := start(b).Listen("127.0.0.1:0")
 		if err != nil {

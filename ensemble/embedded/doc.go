@@ -25,15 +25,19 @@
 // Every operation that clients in use send: the create family, delete, the
 // reads, setData, ACLs, sync, multi and multiRead, authentication by digest,
 // all kinds of watches including persistent and recursive ones, session
-// resumption and expiry, containers and TTL nodes. Its rules follow ZooKeeper
-// 3.8.0, read in its source and compared with a running server: statistics,
-// transaction numbers, the order of watch events and replies, error codes, the
-// order in which children are listed, and the oddities that a client can see. What is deliberately different:
+// resumption and expiry, containers and TTL nodes.
 //
-//   - a request for a kind of node that [WithoutContainers] turned off keeps its
-//     connection;
-//   - a check outside a multi is answered when it succeeds, a real server then
+// Its rules are those of ZooKeeper 3.8.0 as Debian ships it, read in its
+// source and compared with a running server: statistics, transaction numbers,
+// the order of watch events and replies, error codes, the order in which
+// children are listed, and the oddities that a client can see. One of these
+// is easily met: since 3.6 the counter of sequential nodes sticks at
+// 2147483647 ([WithWrappingSequence] has the older behaviour). What is
+// different:
+//
+//   - a check outside a multi is answered when it succeeds; a real server then
 //     sends nothing;
+//   - what is refused because of [WithoutContainers] keeps its connection;
 //   - quotas are stored but neither counted nor enforced; SASL, reconfig and
 //     the four-letter words are not there.
 //

@@ -94,8 +94,8 @@ func (s *Server) closeExpired(conns []*conn) {
 }
 
 // reap deletes containers that have lost their last child and TTL nodes that
-// are overdue, each as a transaction. What becomes empty by that is left for
-// the next time. Caller holds s.mu exclusively.
+// are overdue, each as a transaction, in the order of their paths. What becomes
+// empty by that is left for the next time. Caller holds s.mu exclusively.
 func (s *Server) reap() {
 	now := s.clock.millis()
 	var over []string

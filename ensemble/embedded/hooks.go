@@ -18,8 +18,9 @@ type Request struct {
 	Flags   int32    // the mode of a create
 	Watch   bool     // a read that leaves a watch
 
-	// Done is closed when the connection that sent the request ends. A hook
-	// that holds a request can wait for it.
+	// Done is closed when the server ends the connection that sent the request,
+	// or is itself closed. That the client has gone is not noticed while a hook
+	// holds one of its requests.
 	Done <-chan struct{}
 }
 

@@ -125,22 +125,30 @@ func TestGarbageInsteadOfAConnectRequest(t *testing.T) {
 // A client that leaves its events and replies unread does not hold up others,
 // and is cut off once too much waits for it.
 func TestClientThatDoesNotRead(t *testing.T) {
-	srv, j := logged(t)
-	deaf, busy := connect(t, srv), connect(t, srv)
-	long := "/" + strings.Repeat("x", 500_000)
-	busy.create(long, "", wire.ModePersistent)
-	deaf.ok(wire.OpAddWatch, &wire.WatchTypeRequest{Path: long, Type: wire.AddWatchPersistent}, new(wire.ErrorResponse))
-	for i := 0; !strings.Contains(j.String(), "client does not read"); i++ {
-		if i == 300 {
-			t.Fatal("150 MB of events wait for a client that does not read")
+	synctest.Test(t, func(t *testing.T) {
+		srv, j := logged(t)
+		deaf, busy := connect(t, srv), connect(t, srv)
+		long := "/" + strings.Repeat("x", 500_000)
+		busy.create(long, "", wire.ModePersistent)
+		deaf.ok(wire.OpAddWatch, &wire.WatchTypeRequest{Path: long, Type: wire.AddWatchPersistent}, new(wire.ErrorResponse))
+		for range 100 { // 50 MB of events
+			busy.set(long, "")
 		}
-		busy.set(long, "")
-	}
-	for _, info := range srv.Sessions() {
-		if info.ID == deaf.session.SessionID && info.Connected {
-			t.Error("it is still connected")
+		synctest.Wait()
+		if !srv.Sessions()[0].Connected {
+			t.Fatal("it was cut off too early")
 		}
-	}
+		for range 40 {
+			busy.set(long, "")
+		}
+		synctest.Wait()
+		if srv.Sessions()[0].Connected || !strings.Contains(j.String(), "client does not read") {
+			t.Errorf("70 MB of events wait for it; log: %s", j)
+		}
+		if !srv.Sessions()[1].Connected {
+			t.Error("the other was cut off")
+		}
+	})
 }
 
 // Requests of a client that does not read its replies are not taken beyond a

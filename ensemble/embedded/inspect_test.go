@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"reflect"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/batonzk/baton/ensemble/embedded"
@@ -10,28 +11,24 @@ import (
 )
 
 func TestSessions(t *testing.T) {
-	srv := start(t)
-	a, b := connect(t, srv), connect(t, srv)
-	a.create("/z", "", wire.ModeEphemeral)
-	a.create("/a", "", wire.ModeEphemeral)
-	b.nc.Close()
-	want := []embedded.SessionInfo{
-		{ID: a.session.SessionID, Timeout: 10 * time.Second, Connected: true, Ephemerals: []string{"/z", "/a"}},
-		{ID: b.session.SessionID, Timeout: 10 * time.Second, Connected: false},
-	}
-	var got []embedded.SessionInfo
-	for range 1000 { // until the server has noticed that b has gone
-		if got = srv.Sessions(); !got[1].Connected {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		srv := start(t)
+		a, b := connect(t, srv), connect(t, srv)
+		a.create("/z", "", wire.ModeEphemeral)
+		a.create("/a", "", wire.ModeEphemeral)
+		b.nc.Close()
+		synctest.Wait()
+		want := []embedded.SessionInfo{
+			{ID: a.session.SessionID, Timeout: 10 * time.Second, Connected: true, Ephemerals: []string{"/z", "/a"}},
+			{ID: b.session.SessionID, Timeout: 10 * time.Second, Connected: false},
 		}
-		a.sync()
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if high := a.session.SessionID >> 56; high != 1 || b.session.SessionID != a.session.SessionID+1 {
-		t.Errorf("sessions %x and %x", a.session.SessionID, b.session.SessionID)
-	}
+		if got := srv.Sessions(); !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		if high := a.session.SessionID >> 56; high != 1 || b.session.SessionID != a.session.SessionID+1 {
+			t.Errorf("sessions %x and %x", a.session.SessionID, b.session.SessionID)
+		}
+	})
 }
 
 func TestNode(t *testing.T) {
