@@ -1,0 +1,209 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+)
+
+// TestHubUnderRandomFaults compares watches with what the server knows, over
+// random changes, reads, departures, cuts, lost replies and expiries: no
+// change is missed, none is invented, and nothing is left.
+func TestHubUnderRandomFaults(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		script := rapid.SliceOfN(rapid.Custom(drawStep), 5, 60).Draw(rt, "script")
+		var problem error
+		synctest.Test(t, func(t *testing.T) {
+			srv := startServer(t)
+			m := &hubModel{srv: srv, c: connect(t, srv), other: connect(t, srv)}
+			for _, s := range script {
+				m.step(s)
+			}
+			srv.Unsilence()
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			problem = m.check()
+		})
+		if problem != nil {
+			rt.Fatal(problem)
+		}
+	})
+}
+
+type hubStep struct {
+	What, Path, Kind, Pause int
+}
+
+func drawStep(t *rapid.T) hubStep {
+	return hubStep{
+		What:  rapid.IntRange(0, 15).Draw(t, "what"),
+		Path:  rapid.IntRange(0, 1).Draw(t, "path"),
+		Kind:  rapid.IntRange(0, 2).Draw(t, "kind"),
+		Pause: rapid.SampledFrom([]int{0, 0, 0, 1, 30, 800}).Draw(t, "pause"),
+	}
+}
+
+type hubModel struct {
+	srv      *embedded.Server
+	c, other *framework.Client
+	watches  []*modelWatch
+	pending  []<-chan *modelWatch // reads under way
+}
+
+// modelWatch is a watch and what its read saw.
+type modelWatch struct {
+	w       *framework.Watch
+	path    string
+	kind    int
+	stat    framework.Stat
+	exists  bool
+	stopped bool
+}
+
+func (m *hubModel) step(s hubStep) {
+	ctx := context.Background()
+	path := fmt.Sprintf("/n%d", s.Path)
+	id := int64(0)
+	if session := m.c.Session(); session != nil {
+		id = session.ID()
+	}
+	switch s.What {
+	case 0, 1, 2, 3, 4:
+		m.read(path, s.Kind)
+	case 5:
+		_, _ = m.other.Create(ctx, path, nil)
+	case 6:
+		_, _ = m.other.Set(ctx, path, nil, framework.AnyVersion)
+	case 7:
+		_ = m.other.Delete(ctx, path, framework.AnyVersion, framework.WithChildren())
+	case 8:
+		_, _ = m.other.Create(ctx, path+"/c", nil)
+	case 9:
+		_ = m.other.Delete(ctx, path+"/c", framework.AnyVersion)
+	case 10:
+		m.collect()
+		if n := len(m.watches); n > 0 {
+			m.watches[s.Kind%n].w.Stop()
+			m.watches[s.Kind%n].stopped = true
+		}
+	case 11:
+		m.srv.DropConnections(id)
+	case 12:
+		m.srv.LoseReply(func(r embedded.Request) bool { return r.Session == id && r.Op != "ping" })
+	case 13:
+		m.srv.CutBefore(func(r embedded.Request) bool { return r.Session == id && r.Op != "ping" })
+	case 14:
+		m.srv.Silence(id)
+		time.Sleep(300 * time.Millisecond)
+		m.srv.Unsilence()
+	case 15:
+		if s.Path == 0 && s.Kind == 0 {
+			_ = m.srv.ExpireSession(id)
+		}
+	}
+	time.Sleep(time.Duration(s.Pause) * time.Millisecond)
+}
+
+// read sets a watch in the background, as long as that takes.
+func (m *hubModel) read(path string, kind int) {
+	done := make(chan *modelWatch, 1)
+	m.pending = append(m.pending, done)
+	go func() {
+		mw := &modelWatch{path: path, kind: kind}
+		var err error
+		switch kind {
+		case 0:
+			_, mw.stat, mw.w, err = m.c.GetW(context.Background(), path)
+		case 1:
+			mw.stat, mw.w, err = m.c.ExistsW(context.Background(), path)
+		case 2:
+			_, mw.stat, mw.w, err = m.c.ChildrenW(context.Background(), path)
+		}
+		mw.exists = err == nil
+		done <- mw
+	}()
+}
+
+// collect takes the watches of the reads that are done.
+func (m *hubModel) collect() {
+	left := m.pending[:0]
+	for _, done := range m.pending {
+		select {
+		case mw := <-done:
+			if mw.w != nil {
+				m.watches = append(m.watches, mw)
+			}
+		default:
+			left = append(left, done)
+		}
+	}
+	m.pending = left
+}
+
+func (m *hubModel) check() error {
+	m.collect()
+	if len(m.pending) > 0 {
+		return fmt.Errorf("%d reads still under way", len(m.pending))
+	}
+	for i, mw := range m.watches {
+		if err := m.checkWatch(mw); err != nil {
+			return fmt.Errorf("watch %d of %s, kind %d: %w", i, mw.path, mw.kind, err)
+		}
+		mw.w.Stop()
+	}
+	synctest.Wait()
+	if n := m.c.Session().Watched(); n != 0 {
+		return fmt.Errorf("%d entries left in the hub", n)
+	}
+	if n := m.srv.WatchCount(); n != 0 {
+		return fmt.Errorf("watches left on the server: %+v", m.srv.Watches())
+	}
+	if n := m.c.InFlight(); n != 0 {
+		return fmt.Errorf("%d requests in flight", n)
+	}
+	return nil
+}
+
+func (m *hubModel) checkWatch(mw *modelWatch) error {
+	node, exists := m.srv.Node(mw.path)
+	zxid, seen := node.Mzxid, mw.stat.Mzxid
+	if mw.kind == 2 {
+		zxid, seen = node.Pzxid, mw.stat.Pzxid
+	}
+	changed := exists != mw.exists || exists && (node.Czxid != mw.stat.Czxid || zxid != seen)
+	var ev framework.Event
+	select {
+	case ev = <-mw.w.Event():
+	default:
+		if changed && !mw.stopped {
+			return errors.New("missed a change")
+		}
+		return nil
+	}
+	switch ev.Type {
+	case framework.EventSessionEnded:
+		return nil
+	case framework.EventCreated:
+		if mw.exists {
+			return errors.New("created, although its read saw the node")
+		}
+		return nil
+	case framework.EventDeleted:
+		if !mw.exists || exists && node.Czxid == mw.stat.Czxid {
+			return errors.New("deleted, although the node it read is there")
+		}
+		return nil
+	}
+	if !changed {
+		return fmt.Errorf("%v, although the node is as its read saw it", ev.Type)
+	}
+	return nil
+}
