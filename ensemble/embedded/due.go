@@ -69,7 +69,7 @@ func (s *Server) background() {
 func (s *Server) runDue() {
 	s.mu.Lock()
 	now := s.clock.elapsed()
-	conns := s.expire(now)
+	over, conns := s.expire(now)
 	if now >= s.nextReap {
 		s.reap()
 		s.nextReap = now + s.cfg.containerInterval
@@ -80,6 +80,9 @@ func (s *Server) runDue() {
 	}
 	s.due.set(next)
 	s.mu.Unlock()
+	for _, ses := range over {
+		s.cfg.logger.Info("session expired", "session", hex(ses.id))
+	}
 	s.closeExpired(conns)
 }
 

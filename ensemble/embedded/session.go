@@ -88,10 +88,9 @@ func (s *Server) endSession(ses *session) {
 	delete(s.sessions, ses.id)
 }
 
-// expire ends the sessions whose time is over and returns their connections,
-// for the caller to close. Caller holds s.mu exclusively.
-func (s *Server) expire(now time.Duration) []*conn {
-	var over []*session
+// expire ends the sessions whose time is over. It returns them and their
+// connections, for the caller to close. Caller holds s.mu exclusively.
+func (s *Server) expire(now time.Duration) (over []*session, conns []*conn) {
 	for _, ses := range s.sessions {
 		if time.Duration(ses.deadline.Load()) <= now {
 			over = append(over, ses)
@@ -100,12 +99,10 @@ func (s *Server) expire(now time.Duration) []*conn {
 	slices.SortFunc(over, func(a, b *session) int {
 		return cmp.Or(cmp.Compare(a.deadline.Load(), b.deadline.Load()), cmp.Compare(a.id, b.id))
 	})
-	var conns []*conn
 	for _, ses := range over {
-		s.cfg.logger.Info("session expired", "session", hex(ses.id), "timeout", ses.timeout)
 		conns = s.kill(ses, conns)
 	}
-	return conns
+	return over, conns
 }
 
 // kill ends ses, detaches its connection, and appends that to conns. Caller

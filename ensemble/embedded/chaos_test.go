@@ -1,0 +1,161 @@
+package embedded_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/internal/wire"
+)
+
+// Clients that send without waiting, while all faults happen at once. In the
+// end nothing is left of them but their persistent nodes.
+func TestEverythingAtOnce(t *testing.T) {
+	srv := start(t, embedded.WithTick(10*time.Millisecond), embedded.WithContainerInterval(20*time.Millisecond))
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			for n := range 60 {
+				restless(srv, rand.New(rand.NewPCG(uint64(i), uint64(n))))
+			}
+		})
+	}
+	go func() { wg.Wait(); close(over) }()
+	rnd := rand.New(rand.NewPCG(7, 7))
+	for done := false; !done; {
+		select {
+		case <-over:
+			done = true
+		case <-time.After(100 * time.Microsecond): // a pace, not a wait for anything
+			disturb(srv, rnd)
+		}
+	}
+	srv.Unsilence()
+	srv.Close()
+	for _, info := range srv.Sessions() {
+		_ = srv.ExpireSession(info.ID) // it may have expired by itself
+	}
+	if n := len(srv.Sessions()); n > 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+	if n := srv.WatchCount(); n > 0 {
+		t.Errorf("%d watches are left", n)
+	}
+	if dump := srv.Dump(); strings.Contains(dump, "ephemeral") {
+		t.Errorf("ephemeral nodes are left:\n%s", dump)
+	}
+}
+
+// restless connects, sends some requests and hangs up.
+func restless(srv *embedded.Server, rnd *rand.Rand) {
+	nc, err := srv.DialContext(context.Background(), "", "")
+	if err != nil {
+		return
+	}
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(20 * time.Millisecond))
+	frames := wire.AppendFrame(nil, &wire.ConnectRequest{TimeoutMillis: 30, Password: make([]byte, 16)})
+	for xid := range int32(rnd.IntN(40)) {
+		path := fmt.Sprintf("/%c", 'a'+rnd.IntN(4))
+		if rnd.IntN(2) == 0 {
+			path += fmt.Sprintf("/%c", 'a'+rnd.IntN(4))
+		}
+		op, r := restlessRequest(rnd, path)
+		frames = wire.AppendFrame(frames, &wire.RequestHeader{Xid: xid, Op: op}, r)
+	}
+	if _, err := nc.Write(frames); err == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(nc, int64(rnd.IntN(4000))))
+	}
+}
+
+func restlessRequest(rnd *rand.Rand, path string) (wire.OpCode, wire.Record) {
+	create := &wire.CreateRequest{Path: path, ACL: openACL, Flags: int32(rnd.IntN(4))}
+	switch rnd.IntN(9) {
+	case 0, 1:
+		return wire.OpCreate2, create
+	case 2:
+		return wire.OpCreateContainer, create
+	case 3:
+		return wire.OpDelete, &wire.PathVersionRequest{Path: path, Version: -1}
+	case 4:
+		return wire.OpSetData, &wire.SetDataRequest{Path: path, Version: -1}
+	case 5:
+		return wire.OpGetChildren2, &wire.PathWatchRequest{Path: path, Watch: true}
+	case 6:
+		return wire.OpExists, &wire.PathWatchRequest{Path: path, Watch: true}
+	case 7:
+		return wire.OpAddWatch, &wire.WatchTypeRequest{Path: path, Type: int32(rnd.IntN(2))}
+	}
+	return wire.OpMulti, &wire.MultiRequest{Ops: []wire.Op{
+		{Code: wire.OpCreate, Request: create},
+		{Code: wire.OpDelete, Request: &wire.PathVersionRequest{Path: path, Version: -1}},
+	}}
+}
+
+// disturb does one of all the things that can be done to a server.
+func disturb(srv *embedded.Server, rnd *rand.Rand) {
+	sessions := srv.Sessions()
+	any := int64(0)
+	if len(sessions) > 0 {
+		any = sessions[rnd.IntN(len(sessions))].ID
+	}
+	switch rnd.IntN(10) {
+	case 0:
+		srv.DropConnections(any)
+	case 1:
+		_ = srv.ExpireSession(any)
+	case 2:
+		srv.Silence(any)
+	case 3:
+		srv.Unsilence()
+	case 4:
+		srv.Advance(time.Duration(rnd.IntN(20)) * time.Millisecond)
+	case 5:
+		srv.ReapContainers()
+	case 6:
+		_ = srv.SetSequence("/a", int32(rnd.Uint32()))
+	case 7:
+		remove := srv.OnReply(func(embedded.Request) embedded.Verdict { return embedded.Drop })
+		defer remove()
+		srv.Watches()
+	case 8:
+		srv.LoseReply(func(r embedded.Request) bool { return r.Session == any && r.Op == "delete" })
+	case 9:
+		srv.Dump()
+	}
+}
+
+// FuzzConnection sends any bytes to a server, with or without a session. The
+// server must not panic, and others must not notice.
+func FuzzConnection(f *testing.F) {
+	f.Add(true, []byte{0xff, 0xff, 0xff, 0xff})
+	f.Add(false, wire.AppendFrame(nil, &wire.ConnectRequest{Password: make([]byte, 16)}))
+	f.Add(true, wire.AppendFrame(nil, &wire.RequestHeader{Xid: 1, Op: wire.OpCreate}, &wire.CreateRequest{Path: "/a", ACL: openACL}))
+	f.Add(true, wire.AppendFrame(nil, &wire.RequestHeader{Xid: 1, Op: wire.OpMulti}, &wire.MultiRequest{Ops: []wire.Op{
+		{Code: wire.OpCreate2, Request: &wire.CreateRequest{Path: "/a", ACL: openACL, Flags: 3}},
+		{Code: wire.OpSetData, Request: &wire.SetDataRequest{Path: "/a", Version: -1}},
+	}}))
+	for op := wire.OpCode(-11); op < 110; op++ {
+		f.Add(true, binary.BigEndian.AppendUint32([]byte{0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, byte(op)}, 12))
+	}
+	srv := start(f)
+	f.Fuzz(func(t *testing.T, session bool, b []byte) {
+		c := dial(t, srv)
+		if session {
+			c = connect(t, srv)
+		}
+		_, _ = c.nc.Write(b)
+		c.nc.Close()
+		witness := connect(t, srv)
+		witness.sync()
+		witness.ok(wire.OpCloseSession, new(wire.Empty), nil)
+	})
+}
