@@ -1,0 +1,184 @@
+//go:build linux
+
+package interop_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonzk/baton/ensemble"
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/internal/interop"
+	"github.com/batonzk/baton/internal/leak"
+	"github.com/batonzk/baton/internal/testenv"
+)
+
+// tick is that of the real servers that package apache starts.
+const tick = 100 * time.Millisecond
+
+// A world is a server, and a client that looks on.
+type world struct {
+	addr     string
+	observer *framework.Client
+}
+
+// onEachServer runs f on an embedded server and, if that is turned on, on a
+// real one. At the end no ephemeral node may be left.
+func onEachServer(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Run("embedded", func(t *testing.T) {
+		leak.Check(t)
+		srv, err := embedded.Start(embedded.WithTick(tick))
+		must(t, err)
+		t.Cleanup(func() { must(t, srv.Close()) })
+		addr, err := srv.Listen("127.0.0.1:0")
+		must(t, err)
+		w := newWorld(t, addr.String())
+		t.Cleanup(func() {
+			// Each client that was closed in order has taken its session along,
+			// and those that were killed had the time to expire.
+			if n := len(srv.Sessions()); n != 1 {
+				t.Errorf("%d sessions are left, want the observer's alone:\n%s", n, srv.Dump())
+			}
+			if dump := srv.Dump(); strings.Contains(dump, "ephemeral") {
+				t.Errorf("nodes are left:\n%s", dump)
+			}
+		})
+		f(t, w)
+	})
+	t.Run("apache", func(t *testing.T) {
+		leak.Check(t)
+		w := newWorld(t, testenv.StartApache(t, 1).Connect())
+		f(t, w)
+	})
+}
+
+func newWorld(t *testing.T, addr string) *world {
+	t.Helper()
+	where, err := ensemble.NewFixed(addr)
+	must(t, err)
+	c, err := framework.New(where)
+	must(t, err)
+	must(t, c.Start())
+	t.Cleanup(func() { must(t, c.Close()) })
+	must(t, c.WaitConnected(within(t)))
+	return &world{addr: addr, observer: c}
+}
+
+// children lists the nodes below a lock's path, which may not exist yet.
+func (w *world) children(t *testing.T, root string) []string {
+	t.Helper()
+	names, _, err := w.observer.Children(within(t), root)
+	if err != nil && !errors.Is(err, framework.ErrNoNode) {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// waitLine waits until there are n contenders in a lock's line.
+func (w *world) waitLine(t *testing.T, root string, n int) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		names := w.children(t, root)
+		if len(names) == n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d contenders at %s, want %d: %q", len(names), root, n, names)
+		}
+	}
+}
+
+// A session is a peer that is connected.
+type session struct {
+	*interop.Peer
+	id      string
+	timeout time.Duration
+}
+
+// connect connects a peer, until the test ends.
+func connect(t *testing.T, p *interop.Peer, addr string, timeout time.Duration) *session {
+	t.Helper()
+	m, err := p.Do(within(t), "connect", addr, strconv.FormatInt(timeout.Milliseconds(), 10))
+	must(t, err)
+	if want := strconv.FormatInt(timeout.Milliseconds(), 10); m.Word(1) != want {
+		t.Fatalf("the session timeout is %s ms, want %s", m.Word(1), want)
+	}
+	t.Cleanup(func() {
+		if _, err := p.Do(within(t), "disconnect"); err != nil && !errors.Is(err, interop.ErrGone) {
+			t.Error(err)
+		}
+	})
+	return &session{Peer: p, id: m.Word(0), timeout: timeout}
+}
+
+// A user is a peer with one lock.
+type user struct {
+	*session
+	lock string
+	root string
+}
+
+func (s *session) mutex(t *testing.T, lock, root string) *user {
+	t.Helper()
+	_, err := s.Do(within(t), "mutex", lock, root)
+	must(t, err)
+	return &user{session: s, lock: lock, root: root}
+}
+
+// A grant is the answer to acquire.
+type grant struct {
+	path  string
+	token int64
+	at    time.Duration
+}
+
+// attempt begins to acquire; forever and try are special times.
+func (u *user) attempt(wait time.Duration) *interop.Call {
+	return u.Start("acquire", u.lock, strconv.FormatInt(wait.Milliseconds(), 10))
+}
+
+const (
+	try     = 0
+	forever = -time.Millisecond
+)
+
+// granted waits for an attempt's success.
+func granted(t *testing.T, c *interop.Call) grant {
+	t.Helper()
+	m, err := c.Wait(within(t))
+	must(t, err)
+	var g grant
+	g.path = m.Word(0)
+	g.token, err = strconv.ParseInt(m.Word(1), 10, 64)
+	must(t, err)
+	at, err := strconv.ParseInt(m.Word(2), 10, 64)
+	must(t, err)
+	g.at = time.Duration(at)
+	return g
+}
+
+func (u *user) acquire(t *testing.T) grant {
+	t.Helper()
+	return granted(t, u.attempt(forever))
+}
+
+// fails waits for an attempt's failure.
+func fails(t *testing.T, c *interop.Call, want string) error {
+	t.Helper()
+	_, err := c.Wait(within(t))
+	wantErr(t, "acquire", err, kind(want))
+	return err
+}
+
+// release releases, and returns when it was begun.
+func (u *user) release(t *testing.T) time.Duration {
+	t.Helper()
+	began := interop.Monotonic()
+	_, err := u.Do(within(t), "release", u.lock)
+	must(t, err)
+	return began
+}
