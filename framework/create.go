@@ -31,7 +31,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	for _, o := range opts {
 		o.applyCreate(&cr.createOptions)
 	}
-	cr.operation = operation{client: c, name: wire.OpCreate2, path: path, only: cr.only}
+	cr.operation = operation{client: c, name: wire.OpCreate2, path: path, only: cr.createOptions.only}
 	if err := cr.prepare(path); err != nil {
 		return Created{}, cr.refuse(err)
 	}
