@@ -28,5 +28,8 @@ var (
 	ErrClosed = framework.ErrClosed
 )
 
-// errNodeDeleted is wrapped by a loss whose node somebody else deleted.
-var errNodeDeleted = errors.New("somebody deleted the node")
+// Why a lease was lost, other than by its session.
+var (
+	errNodeDeleted = errors.New("somebody deleted the node")
+	errSuspended   = errors.New("the connection is suspended")
+)

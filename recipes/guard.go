@@ -82,7 +82,7 @@ func (h *hold) guard(own *ownWatch) {
 }
 
 func (h *hold) nodeDeleted() {
-	if err := h.end(fmt.Errorf("%w: %s: %w", ErrLost, h.path, errNodeDeleted)); errors.Is(err, errNodeDeleted) {
+	if err := h.end(h.lost(errNodeDeleted)); errors.Is(err, errNodeDeleted) {
 		h.line.logger().Warn("lock lost: somebody deleted its node", "node", h.path)
 	}
 }

@@ -82,20 +82,15 @@ func (h *hold) look() error {
 	if err := h.ended(); err != nil {
 		return err
 	}
-	if err := h.session.Err(); err != nil {
-		return h.end(endedBySession(h.path, err))
-	}
-	if h.conn != nil && h.conn.Err() != nil {
-		return h.end(fmt.Errorf("%w: %s: the connection is suspended", ErrLost, h.path))
+	switch err := h.session.Err(); {
+	case errors.Is(err, ErrClosed):
+		return h.end(fmt.Errorf("recipes: lease %s ended: %w", h.path, err))
+	case err != nil:
+		return h.end(h.lost(err))
+	case h.conn != nil && h.conn.Err() != nil:
+		return h.end(h.lost(errSuspended))
 	}
 	return nil
-}
-
-func endedBySession(path string, err error) error {
-	if errors.Is(err, ErrClosed) {
-		return fmt.Errorf("recipes: lease %s ended: %w", path, err)
-	}
-	return fmt.Errorf("%w: %s: %w", ErrLost, path, err)
 }
 
 func (h *hold) ended() error {
@@ -191,8 +186,14 @@ func (h *hold) release() error {
 	// The guard hears of the deletion before the delete is answered, so that
 	// its watch is spent and need not be removed.
 	defer h.unwatch()
-	return h.delete()
+	if err = h.delete(); errors.Is(err, errNodeDeleted) {
+		return h.lost(err)
+	}
+	return err
 }
+
+// lost is the error of a hold that ended for the given reason.
+func (h *hold) lost(why error) error { return fmt.Errorf("%w: %s: %w", ErrLost, h.path, why) }
 
 // delete deletes the node, waiting for about as long as the session can still
 // live without a connection.

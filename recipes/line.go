@@ -152,13 +152,16 @@ func (l *line) report(child, message string) {
 
 // delete deletes a node of session, with a retry budget of its own. When ctx
 // ends or the connection is lost it returns, and the deletion goes on in the
-// background until the session ends. It is no error if the node is not there.
+// background until the session ends. The error is errNodeDeleted if there was
+// no node to delete.
 func (l *line) delete(ctx context.Context, path string, session *framework.Session) error {
 	ctx = retry.Fresh(ctx)
 	err := l.client.Delete(ctx, path, framework.AnyVersion, framework.Guaranteed(), framework.InSession(session))
 	switch {
-	case err == nil, errors.Is(err, framework.ErrNoNode):
+	case err == nil:
 		return nil
+	case errors.Is(err, framework.ErrNoNode):
+		return errNodeDeleted
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed):
 		return fmt.Errorf("recipes: releasing %s, which goes with its session: %w", path, err)
 	case framework.IsRetryable(err), ctx.Err() != nil:

@@ -19,6 +19,8 @@ type link struct {
 	next framework.DialFunc
 
 	latency atomic.Int64 // of a round trip
+	writes  atomic.Int64 // until the connection is cut, when 1 becomes 0
+	reads   atomic.Int64
 
 	mu      sync.Mutex
 	conns   map[*linked]struct{}
@@ -80,6 +82,12 @@ func (l *link) silence() {
 	close(l.silent)
 }
 
+// cutAtWrite breaks the connection instead of its n'th write from now on.
+func (l *link) cutAtWrite(n int) { l.writes.Store(int64(n)) }
+
+// cutAtRead breaks the connection instead of its n'th read from now on.
+func (l *link) cutAtRead(n int) { l.reads.Store(int64(n)) }
+
 // linked is a connection over a link.
 type linked struct {
 	net.Conn
@@ -103,6 +111,10 @@ func (c *linked) Read(p []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(p)
 		c.delay()
+		if c.link.reads.Add(-1) == 0 {
+			c.Conn.Close()
+			return 0, syscall.ECONNRESET
+		}
 		if !c.silent() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
 			return n, err
 		}
@@ -157,6 +169,10 @@ func (c *linked) noteDeadline(t time.Time) {
 func (c *linked) Write(p []byte) (int, error) {
 	if c.silent() {
 		return len(p), nil
+	}
+	if c.link.writes.Add(-1) == 0 {
+		c.Conn.Close()
+		return 0, syscall.ECONNRESET
 	}
 	return c.Conn.Write(p)
 }

@@ -16,9 +16,9 @@ func (w *world) heardOf(c *framework.Client) (*recipes.InterProcessMutex, chan *
 		recipes.WithRevocationListener(func(l *recipes.Lease) { heard <- l })), heard
 }
 
-func (w *world) revoke(path string) {
+func (w *world) revoke(outsider *framework.Client, path string) {
 	w.Helper()
-	if err := recipes.Revoke(w.ctx, w.clients[0], path); err != nil {
+	if err := recipes.Revoke(w.ctx, outsider, path); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -39,7 +39,7 @@ func TestRevoke(t *testing.T) {
 		if len(heard) > 0 {
 			t.Error("the listener was called for other data")
 		}
-		w.revoke(lease.Path())
+		w.revoke(w.clients[0], lease.Path())
 		got := <-heard
 		if got != lease {
 			t.Errorf("the listener heard of %v, want the lease", got)
@@ -48,7 +48,7 @@ func TestRevoke(t *testing.T) {
 		if len(heard) > 0 || lease.Err() != nil {
 			t.Errorf("after one request the listener was called %d times more, the lease has error %v", len(heard), lease.Err())
 		}
-		w.revoke(lease.Path())
+		w.revoke(w.clients[0], lease.Path())
 		<-heard
 		w.release(got) // as a listener may do
 		w.release(w.wait(waiting))
@@ -64,7 +64,7 @@ func TestRevokeAtAnyTime(t *testing.T) {
 		"while waiting": func(w *world, _ *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
 			other := w.acquire(w.mutex())
 			waiting := w.queue(m)[0]
-			w.revoke(w.last(w.clients[0]))
+			w.revoke(w.clients[0], w.last(w.clients[0]))
 			w.settle()
 			w.release(other)
 			return w.wait(waiting)
@@ -72,14 +72,14 @@ func TestRevokeAtAnyTime(t *testing.T) {
 		"while waiting, two ahead": func(w *world, _ *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
 			other := w.acquire(w.mutex())
 			as := w.queue(w.mutex(), m)
-			w.revoke(w.last(w.clients[0]))
+			w.revoke(w.clients[0], w.last(w.clients[0]))
 			w.settle()
 			w.release(other)
 			w.release(w.wait(as[0]))
 			return w.wait(as[1])
 		},
 		"before the first watch": func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
-			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.last(w.clients[0])) }))
+			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.clients[0], w.last(w.clients[0])) }))
 			defer remove()
 			lease := w.acquire(m)
 			w.settle()
@@ -90,7 +90,7 @@ func TestRevokeAtAnyTime(t *testing.T) {
 			w.settle()
 			w.link(c).refuse(true)
 			w.link(c).drop()
-			w.revoke(lease.Path())
+			w.revoke(w.clients[0], lease.Path())
 			time.Sleep(soon)
 			w.link(c).refuse(false)
 			return lease
@@ -98,7 +98,7 @@ func TestRevokeAtAnyTime(t *testing.T) {
 		"after other data, at once": func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
 			lease := w.acquire(m)
 			w.settle()
-			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(lease.Path()) }))
+			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.clients[0], lease.Path()) }))
 			defer remove()
 			if _, err := w.clients[0].Set(w.ctx, lease.Path(), []byte("x"), framework.AnyVersion); err != nil {
 				w.Fatal(err)
@@ -155,7 +155,7 @@ func TestEndWhenRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		waiting := w.queue(w.mutex())[0]
-		w.revoke(lease.Path())
+		w.revoke(w.clients[0], lease.Path())
 		w.settle()
 		wantErr(t, "the context's cause", context.Cause(ctx), recipes.ErrRevoked)
 		wantErr(t, "the lease", lease.Err(), recipes.ErrRevoked)

@@ -1,0 +1,436 @@
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batonzk/baton/ensemble"
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/internal/testenv"
+	"github.com/batonzk/baton/recipes"
+)
+
+// The conformance tests need nothing of a server but its protocol: their
+// faults are the network's. They must pass on any.
+var conformance = map[string]func(w *world){
+	"order and exclusion":     conformOrder,
+	"nodes":                   conformNodes,
+	"try":                     conformTry,
+	"re-entry":                conformReentry,
+	"foreign and dead":        conformForeign,
+	"reconnect":               conformReconnect,
+	"lost, silent":            func(w *world) { w.conformLoss((*link).silence) },
+	"lost, reset":             func(w *world) { w.conformLoss(func(l *link) { l.refuse(true); l.drop() }) },
+	"session lost in line":    conformSessionLostInLine,
+	"gives up":                conformGivesUp,
+	"node deleted":            conformNodeDeleted,
+	"revocation":              conformRevocation,
+	"participants":            conformParticipants,
+	"root deleted":            conformRootDeleted,
+	"crowd":                   conformCrowd,
+	"contention":              conformContention,
+	"cut at every write":      func(w *world) { w.conformCuts((*link).cutAtWrite) },
+	"cut at every read":       func(w *world) { w.conformCuts((*link).cutAtRead) },
+	"cancelled at every step": conformCancels,
+}
+
+func TestConformance(t *testing.T) {
+	for name, test := range conformance {
+		t.Run("embedded/"+name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, test)
+		})
+	}
+	t.Run("embedded over TCP", func(t *testing.T) {
+		t.Parallel()
+		srv, err := embedded.Start(embedded.WithTick(100 * time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { srv.Close() })
+		address, err := srv.Listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conformOver(t, address.String())
+	})
+	t.Run("apache", func(t *testing.T) {
+		t.Parallel()
+		conformOver(t, testenv.StartApache(t, 1).Connect())
+	})
+}
+
+// conformOver runs the tests in real time. They run at the same time, each
+// below a chroot of its own.
+func conformOver(t *testing.T, connect string) {
+	var chroots int
+	for name, test := range conformance {
+		chroots++
+		chroot := fmt.Sprintf("/test-%d", chroots)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers, err := ensemble.NewFixed(connect)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t, servers, 2*time.Second)
+			admin := w.client()
+			w.put(admin, chroot)
+			if w.servers, err = ensemble.NewFixed(connect + chroot); err != nil {
+				t.Fatal(err)
+			}
+			defer w.closeClients()
+			test(w)
+			w.eventually("no contender is left", func() bool { return w.noneAlive(admin, chroot+root) })
+		})
+	}
+}
+
+func (w *world) noneAlive(c *framework.Client, path string) bool {
+	w.Helper()
+	ps, err := recipes.NewInterProcessMutex(c, path).Participants(w.ctx)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, p := range ps {
+		if !p.Dead {
+			return false
+		}
+	}
+	return true
+}
+
+func conformOrder(w *world) {
+	var ms []*recipes.InterProcessMutex
+	for range 3 {
+		m := w.mutex()
+		ms = append(ms, m, m)
+	}
+	lease := w.acquire(ms[0])
+	as := w.queue(ms...)
+	for i, a := range as {
+		for _, later := range as[i:] {
+			if later.returned() {
+				w.Error("granted while the lock is held")
+			}
+		}
+		w.release(lease)
+		lease = w.wait(a)
+	}
+	w.release(lease)
+}
+
+func conformNodes(w *world) {
+	c := w.client()
+	lease := w.acquire(recipes.NewInterProcessMutex(c, root, recipes.WithData([]byte("me"))))
+	data, stat, err := c.Get(w.ctx, lease.Path())
+	if err != nil || string(data) != "me" || stat.EphemeralOwner != lease.Session().ID() || stat.Czxid != lease.Token() {
+		w.Errorf("the node holds %q, %+v, %v", data, stat, err)
+	}
+	if _, err := c.Multi(w.ctx, lease.Check()); err != nil {
+		w.Errorf("Check: %v", err)
+	}
+	check := lease.Check()
+	w.release(lease)
+	_, err = c.Multi(w.ctx, check)
+	wantErr(w, "Check after the release", err, framework.ErrNoNode)
+}
+
+func conformTry(w *world) {
+	lease := w.acquire(w.mutex())
+	m := w.mutex()
+	_, err := m.TryAcquire(w.ctx)
+	wantErr(w, "TryAcquire", err, recipes.ErrHeld)
+	w.release(lease)
+	w.eventually("the lock is free", func() bool {
+		lease, err = m.TryAcquire(w.ctx)
+		return err == nil
+	})
+	w.granted(root, lease)
+	w.release(lease)
+}
+
+func conformReentry(w *world) {
+	m := w.mutex()
+	lease := w.acquire(m)
+	again, err := m.Acquire(lease.Context(w.ctx))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.release(lease)
+	_, err = w.mutex().TryAcquire(w.ctx)
+	wantErr(w, "TryAcquire after one release of two", err, recipes.ErrHeld)
+	w.release(again)
+	w.release(w.acquire(m))
+}
+
+func conformForeign(w *world) {
+	c := w.client()
+	names := []string{"0", "0000000000", "workid", "-lock-", "_c_x-lock-0000000000", "lock-0000000000"}
+	for _, name := range names {
+		w.put(c, root+"/"+name)
+	}
+	a, b := w.mutex(), w.mutex()
+	for range 2 {
+		lease := w.acquire(a)
+		waiting := w.queue(b)[0]
+		w.release(lease)
+		w.release(w.wait(waiting))
+	}
+	for _, name := range names {
+		if !strings.Contains(w.log.String(), "child="+root+"/"+name+"\n") {
+			w.Errorf("the log does not name %s", name)
+		}
+	}
+}
+
+func conformReconnect(w *world) {
+	c := w.client()
+	lease := w.acquire(recipes.NewInterProcessMutex(c, root))
+	ctx := lease.Context(w.ctx)
+	other := w.client()
+	m := recipes.NewInterProcessMutex(other, root)
+	as := w.queue(m, w.mutex(), m)
+	for _, c := range []*framework.Client{c, other} {
+		w.link(c).refuse(true)
+		w.link(c).drop()
+		time.Sleep(w.timeout / 5)
+		w.link(c).refuse(false)
+		if err := c.WaitConnected(w.ctx); err != nil {
+			w.Fatal(err)
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		w.Errorf("the lease's context ended: %v", err)
+	}
+	w.link(other).drop()
+	w.release(lease) // the first waiter may have to find out by itself
+	for _, a := range as {
+		w.release(w.wait(a))
+	}
+}
+
+func (w *world) conformLoss(fault func(l *link)) {
+	c := w.client()
+	lease := w.acquire(recipes.NewInterProcessMutex(c, root))
+	ctx := lease.Context(w.ctx)
+	waiting := w.queue(w.mutex())[0]
+	fault(w.link(c))
+	<-ctx.Done()
+	lost := time.Now()
+	wantErr(w, "the cause", context.Cause(ctx), recipes.ErrLost, framework.ErrSessionLost)
+	wantErr(w, "the lease", lease.Err(), recipes.ErrLost)
+	next := w.wait(waiting)
+	if !waiting.at.After(lost) {
+		w.Errorf("the next one was granted %v before the lease was lost", lost.Sub(waiting.at))
+	}
+	w.release(next)
+}
+
+func conformSessionLostInLine(w *world) {
+	lease := w.acquire(w.mutex())
+	c := w.client()
+	waiting := w.queue(recipes.NewInterProcessMutex(c, root))[0]
+	session := c.Session()
+	w.link(c).refuse(true)
+	w.link(c).drop()
+	<-session.Context().Done()
+	w.link(c).refuse(false)
+	if err := c.WaitConnected(w.ctx); err != nil {
+		w.Fatal(err)
+	}
+	w.release(lease)
+	next := w.wait(waiting)
+	if next.Session() == session {
+		w.Error("granted in the session that was lost")
+	}
+	w.release(next)
+}
+
+func conformGivesUp(w *world) {
+	c := w.client()
+	lease := w.acquire(w.mutex())
+	as := w.queue(w.mutex(), w.mutex(), w.mutex())
+	for _, i := range []int{1, 0} {
+		as[i].cancel()
+		<-as[i].done
+		wantErr(w, "Acquire", as[i].err, context.Canceled)
+	}
+	w.shortly("the nodes are gone", func() bool { return len(w.children(c, root)) == 2 })
+	if as[2].returned() {
+		w.Error("granted while the lock is held")
+	}
+	w.release(lease)
+	w.release(w.wait(as[2]))
+}
+
+func conformNodeDeleted(w *world) {
+	outsider := w.client()
+	lease := w.acquire(w.mutex())
+	ctx := lease.Context(w.ctx)
+	waiting := w.queue(w.mutex())[0]
+	mine := w.last(outsider)
+	w.remove(outsider, mine)
+	w.eventually("the waiter joins again", func() bool { return len(w.children(outsider, root)) == 2 })
+	w.returned(lease)
+	w.remove(outsider, lease.Path())
+	<-ctx.Done()
+	wantErr(w, "the cause", context.Cause(ctx), recipes.ErrLost)
+	next := w.wait(waiting)
+	if next.Path() == mine {
+		w.Error("the deleted node was granted")
+	}
+	wantErr(w, "Release", lease.Release(), recipes.ErrLost)
+	w.release(next)
+}
+
+func conformRevocation(w *world) {
+	outsider := w.client()
+	m, heard := w.heardOf(w.client())
+	lease := w.acquire(m)
+	waiting := w.queue(m)[0]
+	w.revoke(outsider, lease.Path())
+	w.revoke(outsider, w.last(outsider))
+	w.release(<-heard)
+	if next := <-heard; next != w.wait(waiting) {
+		w.Error("the listener heard of another lease")
+	}
+	w.release(waiting.lease)
+}
+
+func conformParticipants(w *world) {
+	c := w.client()
+	lease := w.acquire(w.mutex())
+	as := w.queue(w.mutex(), w.mutex())
+	ps, err := recipes.NewInterProcessMutex(c, root).Participants(w.ctx)
+	if err != nil || len(ps) != 3 || !ps[0].Holder || ps[0].Path != lease.Path() || ps[1].Holder || ps[0].Session != lease.Session().ID() {
+		w.Errorf("Participants: %+v, %v", ps, err)
+	}
+	w.release(lease)
+	for _, a := range as {
+		w.release(w.wait(a))
+	}
+}
+
+func conformRootDeleted(w *world) {
+	c := w.client()
+	m := w.mutex()
+	for range 3 {
+		w.release(w.acquire(m))
+		w.remove(c, root)
+	}
+	lease := w.acquire(m)
+	waiting := w.queue(w.mutex())[0]
+	w.returned(lease)
+	if _, err := c.Multi(w.ctx, framework.DeleteOp(w.last(c), framework.AnyVersion),
+		framework.DeleteOp(lease.Path(), framework.AnyVersion), framework.DeleteOp(root, framework.AnyVersion)); err != nil {
+		w.Fatal(err)
+	}
+	w.release(w.wait(waiting))
+	wantErr(w, "Release", lease.Release(), recipes.ErrLost)
+}
+
+// A thousand waiters reconnect and are let in in order: that the tokens rise
+// shows it.
+func conformCrowd(w *world) {
+	const clients, waiters = 10, 1000
+	lease := w.acquire(w.mutex())
+	observer := w.client()
+	var ms []*recipes.InterProcessMutex
+	var cs []*framework.Client
+	for range clients {
+		c := w.client()
+		cs, ms = append(cs, c), append(ms, recipes.NewInterProcessMutex(c, root))
+	}
+	var done sync.WaitGroup
+	for i := range waiters {
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			w.release(w.acquire(ms[i%clients]))
+		}()
+	}
+	w.eventually("all stand in line", func() bool { return len(w.children(observer, root)) == waiters+1 })
+	for _, c := range cs {
+		w.link(c).drop()
+	}
+	w.release(lease)
+	done.Wait()
+}
+
+func conformContention(w *world) {
+	const clients, each, rounds = 4, 3, 8
+	var done sync.WaitGroup
+	for range clients {
+		c := w.client()
+		m := recipes.NewInterProcessMutex(c, root)
+		for i := range each {
+			done.Add(1)
+			go func() {
+				defer done.Done()
+				for r := range rounds {
+					ctx, cancel := context.WithTimeout(w.ctx, w.timeout*time.Duration((i+r)%4+1)/20)
+					lease, err := m.Acquire(ctx)
+					cancel()
+					if err != nil {
+						wantErr(w, "Acquire", err, context.DeadlineExceeded)
+						continue
+					}
+					w.granted(root, lease)
+					time.Sleep(w.timeout / 500)
+					if (i+r)%6 == 0 {
+						w.link(c).drop()
+					}
+					w.release(lease)
+				}
+			}()
+		}
+	}
+	done.Wait()
+}
+
+// conformCuts breaks the connection at one read or write after the other, in
+// an acquire that waits and a release.
+func (w *world) conformCuts(cutAt func(l *link, n int)) {
+	other := w.mutex()
+	for n := 1; n <= 12; n++ {
+		c := w.client()
+		lease := w.acquire(other)
+		cutAt(w.link(c), n)
+		waiting := w.attempt(recipes.NewInterProcessMutex(c, root))
+		time.Sleep(w.timeout / 40)
+		w.release(lease)
+		w.release(w.wait(waiting))
+		if err := c.Close(); err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+// conformCancels gives up at one moment after the other: in real time they are
+// random ones.
+func conformCancels(w *world) {
+	c, observer := w.client(), w.client()
+	m := recipes.NewInterProcessMutex(c, root)
+	lease := w.acquire(w.mutex())
+	for n := range 200 {
+		ctx, cancel := context.WithCancel(w.ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, err := m.Acquire(ctx)
+			wantErr(w, "Acquire", err, context.Canceled)
+		}()
+		time.Sleep(time.Duration(n) * 20 * time.Microsecond)
+		cancel()
+		<-ended
+	}
+	w.shortly("only the holder is left", func() bool { return len(w.children(observer, root)) == 1 })
+	w.release(lease)
+	w.release(w.acquire(m))
+}
