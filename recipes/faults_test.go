@@ -345,6 +345,7 @@ func (w *world) checkRelease(step int, f fault, lease *recipes.Lease) {
 	case lost != nil:
 		wantErr(w, what, err, recipes.ErrLost)
 	case f.ends && errors.Is(err, framework.ErrSessionLost):
+	case f.deletes && errors.Is(err, recipes.ErrLost):
 	case err != nil:
 		w.Errorf("%s: %v", what, err)
 	}

@@ -318,6 +318,16 @@ func (m matcher) once(f func()) func(embedded.Request) embedded.Verdict {
 	return m.then(func() { o.Do(f) })
 }
 
+// answer has the requests refused with an error code.
+func (m matcher) answer(code int32) func(embedded.Request) embedded.Verdict {
+	return func(r embedded.Request) embedded.Verdict {
+		if m(r) {
+			return embedded.Answer(code)
+		}
+		return embedded.Pass
+	}
+}
+
 // of makes a condition on requests apply to one client's session only.
 func of(c *framework.Client, match matcher) matcher {
 	id := c.Session().ID()

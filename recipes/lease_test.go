@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -333,6 +334,27 @@ func TestReleaseAfterLoss(t *testing.T) {
 			t.Error("the later holder's node is gone")
 		}
 		w.release(next)
+	})
+}
+
+// An outsider's deletion that was not heard of is found by the release.
+func TestReleaseFindsNodeDeleted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c, outsider := w.client(), w.client()
+		defer w.srv.OnRequest(of(c, op("getData")).answer(-102))()
+		lease := w.acquire(recipes.NewInterProcessMutex(c, root))
+		w.settle()
+		if !strings.Contains(w.log.String(), "unwatched") {
+			t.Error("the log does not tell that the node is not watched")
+		}
+		w.remove(outsider, lease.Path())
+		w.settle()
+		if err := lease.Err(); err != nil {
+			t.Fatalf("the lease has heard of it: %v", err)
+		}
+		wantErr(t, "Release", lease.Release(), recipes.ErrLost)
+		wantErr(t, "Release, again", lease.Release(), recipes.ErrLost)
 	})
 }
 

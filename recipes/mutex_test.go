@@ -366,13 +366,7 @@ func TestRefusedWhileWaiting(t *testing.T) {
 	inBubble(t, func(w *world) {
 		lease := w.acquire(w.mutex())
 		c := w.client()
-		remove := w.srv.OnRequest(func(r embedded.Request) embedded.Verdict {
-			if r.Session == c.Session().ID() && r.Op == "getData" {
-				return embedded.Answer(-102)
-			}
-			return embedded.Pass
-		})
-		defer remove()
+		defer w.srv.OnRequest(of(c, op("getData")).answer(-102))()
 		_, err := recipes.NewInterProcessMutex(c, root).Acquire(w.ctx)
 		wantErr(t, "Acquire", err, framework.ErrNoAuth)
 		if n := len(w.ephemerals()); n != 1 {
