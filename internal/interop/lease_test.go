@@ -39,33 +39,43 @@ func (w *world) newPair(t *testing.T, holderAddr string, timeout time.Duration, 
 }
 
 func TestHolderIsCutOff(t *testing.T) {
+	silence := func(_ *testing.T, p *faultproxy.Proxy, _ *user) { p.Silence() }
+	reset := func(_ *testing.T, p *faultproxy.Proxy, _ *user) {
+		p.Refuse(true)
+		p.Cut()
+	}
+	// What the server answered last was long on the way: the lease must count
+	// from when it was sent. A longer way would break the connection.
+	slow := func(t *testing.T, p *faultproxy.Proxy, holder *user) {
+		p.Delay(holder.timeout / 8)
+		_, err := holder.Do(within(t), "participants", holder.lock)
+		must(t, err)
+		p.Silence()
+	}
 	onEachServer(t, func(t *testing.T, w *world) {
 		t.Run("faults", func(t *testing.T) {
-			t.Run("silence", func(t *testing.T) {
-				t.Parallel()
-				w.cutOff(t, (*faultproxy.Proxy).Silence, (*faultproxy.Proxy).Resume)
-			})
-			t.Run("reset", func(t *testing.T) {
-				t.Parallel()
-				w.cutOff(t, func(p *faultproxy.Proxy) {
-					p.Refuse(true)
-					p.Cut()
-				}, func(p *faultproxy.Proxy) { p.Refuse(false) })
-			})
+			for name, fault := range map[string]func(*testing.T, *faultproxy.Proxy, *user){
+				"silence": silence, "reset": reset, "slow": slow,
+			} {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					w.cutOff(t, fault)
+				})
+			}
 		})
 	})
 }
 
 // cutOff parts the holder from the server: its lease ends before the server
 // gives the lock to the next.
-func (w *world) cutOff(t *testing.T, fault, heal func(*faultproxy.Proxy)) {
+func (w *world) cutOff(t *testing.T, fault func(*testing.T, *faultproxy.Proxy, *user)) {
 	proxy, err := faultproxy.Start(w.addr)
 	must(t, err)
 	t.Cleanup(func() { must(t, proxy.Close()) })
 	p := w.newPair(t, proxy.Addr(), 20*tick)
 
 	cut := interop.Monotonic()
-	fault(proxy)
+	fault(t, proxy, p.holder)
 	next := granted(t, p.waiting)
 	ended, err := p.holder.Event(within(t), "ended", p.holder.lock)
 	must(t, err)
@@ -84,7 +94,9 @@ func (w *world) cutOff(t *testing.T, fault, heal func(*faultproxy.Proxy)) {
 	t.Logf("session timeout %v: lease ended %v after the fault, next grant %v after that",
 		p.holder.timeout, ended.At-cut, next.at-ended.At)
 
-	heal(proxy)
+	proxy.Refuse(false)
+	proxy.Delay(0)
+	proxy.Resume()
 	m, err := p.holder.Do(within(t), "look", p.holder.lock)
 	must(t, err)
 	w.wantLost(t, p, m)
