@@ -32,7 +32,9 @@ func StartGo(ctx context.Context, env ...string) (*Peer, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(append(os.Environ(), peerVariable+"=1"), env...)
+	// Under the race detector a process sleeps for a second before it exits,
+	// unless told otherwise.
+	cmd.Env = append(append(os.Environ(), peerVariable+"=1", "GORACE=atexit_sleep_ms=0"), env...)
 	return start(ctx, "go", cmd)
 }
 

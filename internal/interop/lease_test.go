@@ -27,7 +27,7 @@ type pair struct {
 // newPair makes the processes, each with a session of its own.
 func (w *world) newPair(t *testing.T, holderAddr string, timeout time.Duration, env ...string) *pair {
 	t.Helper()
-	root := path.Join("/locks", path.Base(t.Name()))
+	root := root(t)
 	p := &pair{
 		holder: connect(t, startGo(t, env...), holderAddr, timeout).mutex(t, "m", root),
 		next:   connect(t, startGo(t), w.addr, timeout).mutex(t, "m", root),
@@ -38,33 +38,35 @@ func (w *world) newPair(t *testing.T, holderAddr string, timeout time.Duration, 
 	return p
 }
 
-func TestHolderIsCutOff(t *testing.T) {
-	silence := func(_ *testing.T, p *faultproxy.Proxy, _ *user) { p.Silence() }
-	reset := func(_ *testing.T, p *faultproxy.Proxy, _ *user) {
-		p.Refuse(true)
-		p.Cut()
-	}
-	// What the server answered last was long on the way: the lease must count
-	// from when it was sent. A longer way would break the connection.
-	slow := func(t *testing.T, p *faultproxy.Proxy, holder *user) {
-		time.Sleep(holder.timeout / 7) // sharpens the test: no ping is sent after the last request
-		p.Delay(holder.timeout / 8)
-		_, err := holder.Do(within(t), "participants", holder.lock)
-		must(t, err)
-		p.Silence()
-	}
+func TestLease(t *testing.T) {
 	onEachServer(t, func(t *testing.T, w *world) {
-		t.Run("faults", func(t *testing.T) {
-			for name, fault := range map[string]func(*testing.T, *faultproxy.Proxy, *user){
-				"silence": silence, "reset": reset, "slow": slow,
-			} {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					w.cutOff(t, fault)
-				})
-			}
-		})
+		t.Run("holder is cut off", w.holderIsCutOff)
+		t.Run("holder is stopped", w.holderIsStopped)
 	})
+}
+
+func (w *world) holderIsCutOff(t *testing.T) {
+	for name, fault := range map[string]func(*testing.T, *faultproxy.Proxy, *user){
+		"silence": func(_ *testing.T, p *faultproxy.Proxy, _ *user) { p.Silence() },
+		"reset": func(_ *testing.T, p *faultproxy.Proxy, _ *user) {
+			p.Refuse(true)
+			p.Cut()
+		},
+		// What the server answered last was long on the way: the lease must
+		// count from when it was sent. A longer way would break the connection.
+		"slow": func(t *testing.T, p *faultproxy.Proxy, holder *user) {
+			time.Sleep(holder.timeout / 7) // sharpens the test: no ping is sent after the last request
+			p.Delay(holder.timeout / 8)
+			_, err := holder.Do(within(t), "participants", holder.lock)
+			must(t, err)
+			p.Silence()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w.cutOff(t, fault)
+		})
+	}
 }
 
 // cutOff parts the holder from the server: its lease ends before the server
@@ -73,7 +75,7 @@ func (w *world) cutOff(t *testing.T, fault func(*testing.T, *faultproxy.Proxy, *
 	proxy, err := faultproxy.Start(w.addr)
 	must(t, err)
 	t.Cleanup(func() { must(t, proxy.Close()) })
-	p := w.newPair(t, proxy.Addr(), 20*tick)
+	p := w.newPair(t, proxy.Addr(), sessionTimeout)
 
 	cut := interop.Monotonic()
 	fault(t, proxy, p.holder)
@@ -143,18 +145,14 @@ func (w *world) wantLost(t *testing.T, p *pair, m interop.Message) interop.Look 
 	return look
 }
 
-func TestHolderIsStopped(t *testing.T) {
-	onEachServer(t, func(t *testing.T, w *world) {
-		t.Run("holders", func(t *testing.T) {
-			t.Run("by another", func(t *testing.T) {
-				t.Parallel()
-				w.stopped(t, false)
-			})
-			t.Run("by itself", func(t *testing.T) {
-				t.Parallel()
-				w.stopped(t, true)
-			})
-		})
+func (w *world) holderIsStopped(t *testing.T) {
+	t.Run("by another", func(t *testing.T) {
+		t.Parallel()
+		w.stopped(t, false)
+	})
+	t.Run("by itself", func(t *testing.T) {
+		t.Parallel()
+		w.stopped(t, true)
 	})
 }
 

@@ -280,6 +280,9 @@ func (p *Peer) WaitStopped(ctx context.Context) error { return waitStopped(ctx, 
 // Resume lets a stopped process go on (SIGCONT).
 func (p *Peer) Resume() error { return signal(p.cmd.Process, syscall.SIGCONT) }
 
+// String returns what the peer is, "go" or "java".
+func (p *Peer) String() string { return p.name }
+
 // PID returns the process's ID.
 func (p *Peer) PID() int { return p.cmd.Process.Pid }
 

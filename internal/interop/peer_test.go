@@ -107,6 +107,15 @@ func TestPeerDoesNotStart(t *testing.T) {
 	}
 }
 
+func TestJavaIsAbsent(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := interop.StartJava(within(t))
+	wantErr(t, "without java", err, interop.ErrNotInstalled)
+	if !strings.Contains(err.Error(), "apt-get install default-jdk-headless") {
+		t.Errorf("%v: want the package to install in it", err)
+	}
+}
+
 // wantGone waits until a process is no more, or is at most a zombie that
 // whoever inherited it has not reaped.
 func wantGone(t *testing.T, pid int) {

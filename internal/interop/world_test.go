@@ -17,8 +17,12 @@ import (
 	"github.com/batonzk/baton/internal/testenv"
 )
 
-// tick is that of the real servers that package apache starts.
-const tick = 100 * time.Millisecond
+const (
+	// tick is that of the real servers that package apache starts.
+	tick = 100 * time.Millisecond
+	// sessionTimeout is the longest that the embedded server grants then.
+	sessionTimeout = 20 * tick
+)
 
 // A world is a server, and a client that looks on.
 type world struct {
@@ -90,6 +94,11 @@ func (w *world) waitLine(t *testing.T, root string, n int) {
 			t.Fatalf("%d contenders at %s, want %d: %q", len(names), root, n, names)
 		}
 	}
+}
+
+// root is a lock's path of the test's own.
+func root(t *testing.T) string {
+	return "/locks/" + strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
 }
 
 // A session is a peer that is connected.
