@@ -18,7 +18,10 @@ type Client struct {
 // the option that it refuses.
 func New(ens Ensemble, opts ...Option) (*Client, error) {
 	s := defaults()
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("%w: option %d is nil", ErrInvalidOption, i)
+		}
 		o(&s)
 	}
 	if err := s.validate(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,18 +152,14 @@ func TestProtected(t *testing.T) {
 // silentReply drops the first reply of an operation, and all after it on the
 // same connection.
 func silentReply(srv *embedded.Server, op string) {
-	var once sync.Once
+	var used atomic.Bool
 	srv.OnReply(func(r embedded.Request) embedded.Verdict {
-		if r.Op == op {
-			silent := false
-			once.Do(func() { silent = true })
-			if silent {
-				srv.Silence(r.Session)
-				go func() { time.Sleep(time.Second); srv.DropConnections(); srv.Unsilence() }()
-				return embedded.Drop
-			}
+		if r.Op != op || !used.CompareAndSwap(false, true) {
+			return embedded.Pass
 		}
-		return embedded.Pass
+		srv.Silence(r.Session)
+		time.AfterFunc(time.Second, func() { srv.DropConnections(); srv.Unsilence() })
+		return embedded.Drop
 	})
 }
 

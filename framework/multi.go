@@ -80,7 +80,7 @@ func pathOp(path string, make func(full string) wire.Op) Op {
 // Result is the outcome of one operation of a Multi.
 type Result struct {
 	Path string // of a created node, with its sequence number
-	Stat Stat   // of a created or changed node
+	Stat Stat   // of a changed node; a server does not tell it of a created one
 	// Err is the reason why the operation, and with it all others, failed;
 	// [ErrRolledBack] for those that did not fail themselves.
 	Err error

@@ -177,8 +177,12 @@ func WithAuth(scheme string, auth []byte) Option {
 }
 
 // WithTLS encrypts connections. A config without a ServerName gets, for each
-// connection, the host name of the server as the ensemble knows it.
+// connection, the host name of the server as the ensemble knows it; nil is an
+// empty config. A config must not be changed once it is given.
 func WithTLS(cfg *tls.Config) Option {
+	if cfg == nil {
+		cfg = new(tls.Config)
+	}
 	return func(s *settings) { s.tls = cfg }
 }
 

@@ -1,0 +1,139 @@
+package framework_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/internal/wire"
+)
+
+func TestMulti(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c, err := connect(t, srv).Namespace("ns")
+		if err != nil {
+			t.Fatal(err)
+		}
+		create(t, c, "/n", "")
+		create(t, c, "/gone", "")
+		results, err := c.Multi(t.Context(),
+			framework.CheckOp("/n", 0),
+			framework.SetOp("/n", []byte("x"), 0),
+			framework.CreateOp("/n/s", []byte("y"), framework.EphemeralSequential),
+			framework.CreateOp("/box", nil, framework.Container),
+			framework.DeleteOp("/gone", framework.AnyVersion))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(results) != 5 || results[1].Stat.Version != 1 || results[2].Path != "/n/s0000000000" || results[3].Path != "/box" {
+			t.Fatalf("%+v", results)
+		}
+		if n := node(t, srv, "/ns/n/s0000000000"); n.Owner != c.Session().ID() || string(n.Data) != "y" {
+			t.Fatalf("%+v", n)
+		}
+		if n := node(t, srv, "/ns/box"); n.Mode != "container" {
+			t.Fatalf("%+v", n)
+		}
+	})
+}
+
+func TestMultiFails(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		create(t, c, "/n", "")
+		results, err := c.Multi(t.Context(),
+			framework.SetOp("/n", []byte("x"), 0),
+			framework.CheckOp("/n", 7),
+			framework.CreateOp("/m", nil, framework.Persistent))
+		var e *framework.Error
+		if !errors.Is(err, framework.ErrBadVersion) || !errors.As(err, &e) || e.Code != int32(wire.CodeBadVersion) || e.Unknown {
+			t.Fatalf("%v", err)
+		}
+		if !strings.Contains(err.Error(), "operation 1") {
+			t.Fatalf("%v does not name the operation", err)
+		}
+		if len(results) != 3 || !errors.Is(results[0].Err, framework.ErrRolledBack) ||
+			!errors.Is(results[1].Err, framework.ErrBadVersion) || !errors.Is(results[2].Err, framework.ErrRolledBack) {
+			t.Fatalf("%+v", results)
+		}
+		if len(node(t, srv, "/n").Data) != 0 {
+			t.Fatal("not rolled back")
+		}
+	})
+}
+
+// TestMultiRefusals: nothing is sent.
+func TestMultiRefusals(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		log := logRequests(srv)
+		dead := errors.New("the lease is dead")
+		op := framework.FailOp(dead)
+		if op.Err() != dead || framework.CheckOp("/n", 0).Err() != nil {
+			t.Fatal("Err")
+		}
+		for text, ops := range map[string][]framework.Op{
+			"operation 1: the lease is dead": {framework.CheckOp("/n", 0), op},
+			"operation 0":                    {framework.DeleteOp("n", 0)},
+			`"/n/"`:                          {framework.SetOp("/n/", nil, 0)},
+			"zero Op":                        {{}},
+			"Mode(9)":                        {framework.CreateOp("/n", nil, 9)},
+			"Mode(-1)":                       {framework.CreateOp("/n", nil, -1)},
+		} {
+			if _, err := c.Multi(t.Context(), ops...); err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%v, want %s", err, text)
+			}
+		}
+		if _, err := c.Multi(t.Context(), op); !errors.Is(err, dead) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if ops := log.ops(); len(ops) != 0 {
+			t.Fatalf("requests %v", ops)
+		}
+		if results, err := c.Multi(t.Context()); err != nil || len(results) != 0 {
+			t.Fatalf("empty: %+v, %v", results, err)
+		}
+	})
+}
+
+// TestMultiReplyOfWrongLength is the server's fault, and not the caller's.
+func TestMultiReplyOfWrongLength(t *testing.T) {
+	fakeBubble(t, func(_ int, c *fakeConn) {
+		if _, ok := c.greet(wire.ConnectResponse{SessionID: 7}); ok {
+			c.serve(func(wire.RequestHeader, *wire.Decoder) wire.Record { return &wire.MultiResponse{} })
+		}
+	}, func(t *testing.T, srv *fake) {
+		c := connect(t, srv)
+		results, err := c.Multi(t.Context(), framework.CheckOp("/n", 0))
+		if !errors.Is(err, framework.ErrServer) || len(results) != 0 {
+			t.Fatalf("%+v, %v", results, err)
+		}
+	})
+}
+
+// TestOpIsReusable: an Op may be part of several multis, of several clients.
+func TestOpIsReusable(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		a, _ := c.Namespace("a")
+		create(t, c, "/a", "")
+		op := framework.CreateOp("/n", nil, framework.PersistentSequential)
+		var paths []string
+		for _, c := range []*framework.Client{c, a, c} {
+			results, err := c.Multi(t.Context(), op, op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			paths = append(paths, c.FullPath(results[0].Path), c.FullPath(results[1].Path))
+		}
+		slices.Sort(paths)
+		if got := slices.Compact(slices.Clone(paths)); len(got) != 6 {
+			t.Fatalf("paths %q", paths)
+		}
+	})
+}
