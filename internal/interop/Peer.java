@@ -269,19 +269,27 @@ public class Peer {
             if (!lock.acquire(ms)) {
                 continue;
             }
-            long began = System.nanoTime();
             try {
-                Files.createFile(inside);
-            } catch (FileAlreadyExistsException e) {
-                throw new Failure("overlap", lock.node() + " was granted while another is inside");
+                taken.add(turn(lock, inside, random));
+            } finally {
+                lock.release();
             }
-            long token = token(lock.node());
-            LockSupport.parkNanos(random.nextInt(500_000));
-            Files.delete(inside);
-            taken.add(token + ":" + began + ":" + System.nanoTime());
-            lock.release();
             LockSupport.parkNanos(random.nextInt(500_000));
         }
         return taken;
+    }
+
+    /** The part of a turn that nobody else may be in. */
+    static String turn(Lock lock, Path inside, Random random) throws Exception {
+        long began = System.nanoTime();
+        try {
+            Files.createFile(inside);
+        } catch (FileAlreadyExistsException e) {
+            throw new Failure("overlap", lock.node() + " was granted while another is inside");
+        }
+        long token = token(lock.node());
+        LockSupport.parkNanos(random.nextInt(500_000));
+        Files.delete(inside);
+        return token + ":" + began + ":" + System.nanoTime();
     }
 }

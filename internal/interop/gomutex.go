@@ -226,6 +226,16 @@ func (m *goMutex) turn(random *rand.Rand, inside string) (string, error) {
 	case err != nil:
 		return "", err
 	}
+	turn, err := inTurn(lease, random, inside)
+	if err := errors.Join(err, lease.Release()); err != nil {
+		return "", err
+	}
+	time.Sleep(time.Duration(random.IntN(500_000)))
+	return turn, nil
+}
+
+// inTurn is the part of a turn that nobody else may be in.
+func inTurn(lease *recipes.Lease, random *rand.Rand, inside string) (string, error) {
 	began := Monotonic()
 	f, err := os.OpenFile(inside, os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -235,13 +245,6 @@ func (m *goMutex) turn(random *rand.Rand, inside string) (string, error) {
 		return "", err
 	}
 	time.Sleep(time.Duration(random.IntN(500_000)))
-	if err := errors.Join(f.Close(), os.Remove(inside)); err != nil {
-		return "", err
-	}
-	turn := fmt.Sprintf("%d:%d:%d", lease.Token(), began, Monotonic())
-	if err := lease.Release(); err != nil {
-		return "", err
-	}
-	time.Sleep(time.Duration(random.IntN(500_000)))
-	return turn, nil
+	err = errors.Join(f.Close(), os.Remove(inside))
+	return fmt.Sprintf("%d:%d:%d", lease.Token(), began, Monotonic()), err
 }

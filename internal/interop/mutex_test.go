@@ -252,7 +252,10 @@ func (s *sides) contention(t *testing.T) {
 	var taken []turn
 	for side, c := range calls {
 		m, err := c.Wait(within(t))
-		must(t, err)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
 		for _, w := range m.Words {
 			v := turn{side: side % 2}
 			_, err := fmt.Sscanf(w, "%d:%d:%d", &v.token, &v.began, &v.ended)
@@ -261,7 +264,7 @@ func (s *sides) contention(t *testing.T) {
 		}
 	}
 	if want := 2 * users * turns; len(taken) != want {
-		t.Errorf("%d turns, want %d", len(taken), want)
+		t.Fatalf("%d turns, want %d", len(taken), want)
 	}
 	slices.SortFunc(taken, func(a, b turn) int { return int(a.began - b.began) })
 	changes := 0
