@@ -207,9 +207,11 @@ func (h *hold) delete() error {
 // its session; but a hold that ended with the connection may be in a session
 // that lives on.
 func (h *hold) abandon(err error) {
-	h.unwatch()
-	if errors.Is(err, errNodeDeleted) || h.session.Err() != nil {
-		return
+	deleting := !errors.Is(err, errNodeDeleted) && h.session.Err() == nil && h.line.client.Go(func() {
+		defer h.unwatch()
+		_ = h.delete()
+	})
+	if !deleting {
+		h.unwatch()
 	}
-	h.line.client.Go(func() { _ = h.delete() })
 }

@@ -108,38 +108,64 @@ func TestLeaseContextEnds(t *testing.T) {
 }
 
 // The first look at a lease whose deadline has passed ends it and all that
-// depends on it before it returns: no timer and no goroutine has a part in it.
-// That the clock is looked at, and not a timer, is shown by a process that
-// was stopped, in TestStoppedHolder.
+// depends on it before it returns, whichever look it is: no timer and no
+// goroutine has a part in it. TestStoppedHolder shows the same of a process
+// that was stopped.
 func TestFirstLookEndsEverything(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(w *world) {
-		c := w.client()
-		lease := w.acquire(recipes.NewInterProcessMutex(c, root))
-		w.settle()
-		ctx := lease.Context(w.ctx)
-		child, cancel := context.WithCancel(ctx)
-		defer cancel()
-		w.link(c).refuse(true)
-		w.link(c).drop()
-		// At the very instant of the deadline nobody else has run yet.
-		time.Sleep(time.Until(lease.Session().Deadline()))
-		if ctx.Err() == nil {
-			t.Error("the context's first look says it goes on")
-		}
-		for name, ctx := range map[string]context.Context{"context": ctx, "child": child} {
-			if !isDone(ctx) {
-				t.Errorf("the %s is not done after the first look", name)
-			}
-		}
-		select {
-		case <-lease.Done():
-		default:
-			t.Error("the lease is not done after the first look")
-		}
-		w.link(c).refuse(false)
-		time.Sleep(2 * sessionTimeout) // until the server has let the session go
-	})
+	for name, look := range map[string]func(m *recipes.InterProcessMutex, lease *recipes.Lease, ctx context.Context) bool{
+		"Err": func(_ *recipes.InterProcessMutex, l *recipes.Lease, _ context.Context) bool { return l.Err() != nil },
+		"Check": func(_ *recipes.InterProcessMutex, l *recipes.Lease, _ context.Context) bool {
+			return l.Check().Err() != nil
+		},
+		"State": func(_ *recipes.InterProcessMutex, l *recipes.Lease, _ context.Context) bool {
+			return l.State() == recipes.LeaseLost
+		},
+		"context's Err": func(_ *recipes.InterProcessMutex, _ *recipes.Lease, ctx context.Context) bool {
+			return ctx.Err() != nil
+		},
+		"context's Done": func(_ *recipes.InterProcessMutex, _ *recipes.Lease, ctx context.Context) bool { return isDone(ctx) },
+		"re-entry": func(m *recipes.InterProcessMutex, _ *recipes.Lease, ctx context.Context) bool {
+			_, err := m.TryAcquire(context.WithoutCancel(ctx))
+			return errors.Is(err, recipes.ErrLost)
+		},
+		"context made now": func(_ *recipes.InterProcessMutex, l *recipes.Lease, _ context.Context) bool {
+			return isDone(l.Context(context.Background()))
+		},
+		"Release": func(_ *recipes.InterProcessMutex, l *recipes.Lease, _ context.Context) bool {
+			return errors.Is(l.Release(), recipes.ErrLost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				c := w.client()
+				m := recipes.NewInterProcessMutex(c, root)
+				lease := w.acquire(m)
+				w.settle()
+				ctx := lease.Context(w.ctx)
+				child, cancel := context.WithCancel(ctx)
+				defer cancel()
+				w.link(c).refuse(true)
+				w.link(c).drop()
+				// At the very instant of the deadline nobody else has run yet.
+				time.Sleep(time.Until(lease.Session().Deadline()))
+				if !look(m, lease, ctx) {
+					t.Error("the first look says it goes on")
+				}
+				if child.Err() == nil {
+					t.Error("the context's child goes on after the first look")
+				}
+				select {
+				case <-lease.Done():
+				default:
+					t.Error("the lease is not done after the first look")
+				}
+				w.link(c).refuse(false)
+				time.Sleep(2 * sessionTimeout) // until the server has let the session go
+			})
+		})
+	}
 }
 
 func TestLeaseStates(t *testing.T) {
@@ -255,6 +281,11 @@ func TestEndWhenUnknown(t *testing.T) {
 		waiting := w.queue(w.mutex())[0]
 		w.link(c).drop()
 		w.settle()
+		select {
+		case <-lease.Done(): // without a look
+		default:
+			t.Error("the lease goes on without a connection")
+		}
 		if !isDone(ctx) {
 			t.Error("the context goes on without a connection")
 		}
