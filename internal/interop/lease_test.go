@@ -39,7 +39,10 @@ func (w *world) newPair(t *testing.T, holderAddr string, timeout time.Duration, 
 }
 
 func TestLease(t *testing.T) {
-	onEachServer(t, func(t *testing.T, w *world) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time")
+	}
+	onEachServer(t, 100*time.Millisecond, func(t *testing.T, w *world) {
 		t.Run("holder is cut off", w.holderIsCutOff)
 		t.Run("holder is stopped", w.holderIsStopped)
 	})
@@ -72,10 +75,8 @@ func (w *world) holderIsCutOff(t *testing.T) {
 // cutOff parts the holder from the server: its lease ends before the server
 // gives the lock to the next.
 func (w *world) cutOff(t *testing.T, fault func(*testing.T, *faultproxy.Proxy, *user)) {
-	proxy, err := faultproxy.Start(w.addr)
-	must(t, err)
-	t.Cleanup(func() { must(t, proxy.Close()) })
-	p := w.newPair(t, proxy.Addr(), sessionTimeout)
+	proxy := startProxy(t, w.addr)
+	p := w.newPair(t, proxy.Addr(), 2*time.Second)
 
 	cut := interop.Monotonic()
 	fault(t, proxy, p.holder)
@@ -161,7 +162,7 @@ func (w *world) holderIsStopped(t *testing.T) {
 // first thing that it does; timers that have fallen due come later. If it is
 // stopped by another, in a read, timers and the look compete.
 func (w *world) stopped(t *testing.T, byItself bool) {
-	const timeout = 10 * tick
+	const timeout = time.Second
 	p := w.newPair(t, w.addr, timeout, "GOMAXPROCS=1")
 	var res resource
 	if !res.put(p.held.token) {

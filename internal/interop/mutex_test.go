@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/internal/faultproxy"
 	"github.com/batonzk/baton/internal/interop"
 	"github.com/batonzk/baton/internal/testenv"
+	"github.com/batonzk/baton/internal/wire"
 )
 
 // sides are a Go process and a Java process with Curator, each connected.
@@ -36,8 +38,15 @@ func locks(t *testing.T, one, other *session) (*user, *user) {
 	return one.mutex(t, t.Name(), root(t)), other.mutex(t, t.Name(), root(t))
 }
 
-// briefly is how long those wait who wait in vain.
-const briefly = 200 * time.Millisecond
+const (
+	// briefly is how long those wait who wait in vain.
+	briefly = 200 * time.Millisecond
+	// lasting is a session that does not expire: Curator may take more than a
+	// second to connect again.
+	lasting = 10 * time.Second
+	// short is a session that is going to expire.
+	short = 2 * time.Second
+)
 
 // startJava returns a Java peer that is closed at the end of the test.
 func startJava(t *testing.T) *interop.Peer {
@@ -50,15 +59,16 @@ func startJava(t *testing.T) *interop.Peer {
 
 func TestMutex(t *testing.T) {
 	testenv.Apache(t)
-	onEachServer(t, func(t *testing.T, w *world) {
+	onEachServer(t, 500*time.Millisecond, func(t *testing.T, w *world) {
 		s := &sides{
 			world:  w,
-			golang: connect(t, startGo(t), w.addr, sessionTimeout),
-			java:   connect(t, startJava(t), w.addr, sessionTimeout),
+			golang: w.connectThrough(t, startGo(t), lasting),
+			java:   w.connectThrough(t, startJava(t), lasting),
 		}
 		t.Run("exclusion", func(t *testing.T) { s.eachWay(t, s.exclusion) })
 		t.Run("names", s.names)
 		t.Run("order", s.order)
+		t.Run("lost replies", func(t *testing.T) { s.eachWay(t, s.lostReplies) })
 		t.Run("killed holder", s.killedHolder)
 		t.Run("revocation", func(t *testing.T) { s.eachWay(t, s.revocation) })
 		t.Run("foreign child", s.foreignChild)
@@ -164,6 +174,37 @@ func participants(t *testing.T, u *user) []string {
 	return m.Words
 }
 
+// lostReplies: one side does not hear that its node was created, nor that it was
+// deleted. It finds out, and the other never notices.
+func (s *sides) lostReplies(t *testing.T, holder, next *session) {
+	a, b := locks(t, holder, next)
+	b.acquire(t) // so that the root is there
+	b.release(t)
+	of := func(ops ...wire.OpCode) func(faultproxy.Request) bool {
+		return func(r faultproxy.Request) bool {
+			return slices.Contains(ops, r.Op) && strings.HasPrefix(r.Path, a.root+"/")
+		}
+	}
+	created := a.network.DropReply(of(wire.OpCreate, wire.OpCreate2))
+	first := a.acquire(t)
+	<-created
+	if names := s.children(t, a.root); len(names) != 1 || names[0] != path.Base(first.path) {
+		t.Errorf("in line are %q, want %s alone", names, first.path)
+	}
+	fails(t, b.attempt(try), "held")
+
+	waiting := b.attempt(forever)
+	s.waitLine(t, a.root, 2)
+	deleted := a.network.DropReply(of(wire.OpDelete))
+	a.release(t)
+	<-deleted
+	if second := granted(t, waiting); second.token <= first.token {
+		t.Errorf("token %#x after %#x", second.token, first.token)
+	}
+	b.release(t)
+	s.waitLine(t, a.root, 0)
+}
+
 // killedHolder: when the holder's process is killed, the other side gets the
 // lock once the session has expired.
 func (s *sides) killedHolder(t *testing.T) {
@@ -177,7 +218,7 @@ func (s *sides) killedHolder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			holder, next := locks(t, connect(t, c.start(t), s.addr, sessionTimeout), c.next)
+			holder, next := locks(t, connect(t, c.start(t), s.addr, short), c.next)
 			first := holder.acquire(t)
 			waiting := next.attempt(forever)
 			s.waitLine(t, holder.root, 2)

@@ -10,18 +10,13 @@ import (
 	"time"
 
 	"github.com/batonzk/baton/ensemble"
+	"github.com/batonzk/baton/ensemble/apache"
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/internal/faultproxy"
 	"github.com/batonzk/baton/internal/interop"
 	"github.com/batonzk/baton/internal/leak"
 	"github.com/batonzk/baton/internal/testenv"
-)
-
-const (
-	// tick is that of the real servers that package apache starts.
-	tick = 100 * time.Millisecond
-	// sessionTimeout is the longest that the embedded server grants then.
-	sessionTimeout = 20 * tick
 )
 
 // A world is a server, and a client that looks on.
@@ -31,8 +26,9 @@ type world struct {
 }
 
 // onEachServer runs f on an embedded server and, if that is turned on, on a
-// real one. At the end no ephemeral node may be left.
-func onEachServer(t *testing.T, f func(t *testing.T, w *world)) {
+// real one, both with the given tick: sessions last 2 to 20 ticks, and expire
+// up to one tick late. At the end no contender may be left.
+func onEachServer(t *testing.T, tick time.Duration, f func(t *testing.T, w *world)) {
 	t.Run("embedded", func(t *testing.T) {
 		leak.Check(t)
 		srv, err := embedded.Start(embedded.WithTick(tick))
@@ -47,15 +43,12 @@ func onEachServer(t *testing.T, f func(t *testing.T, w *world)) {
 			if n := len(srv.Sessions()); n != 1 {
 				t.Errorf("%d sessions are left, want the observer's alone:\n%s", n, srv.Dump())
 			}
-			if dump := srv.Dump(); strings.Contains(dump, "ephemeral") {
-				t.Errorf("nodes are left:\n%s", dump)
-			}
 		})
 		f(t, w)
 	})
 	t.Run("apache", func(t *testing.T) {
 		leak.Check(t)
-		w := newWorld(t, testenv.StartApache(t, 1).Connect())
+		w := newWorld(t, testenv.StartApache(t, 1, apache.WithTick(tick)).Connect())
 		f(t, w)
 	})
 }
@@ -69,7 +62,15 @@ func newWorld(t *testing.T, addr string) *world {
 	must(t, c.Start())
 	t.Cleanup(func() { must(t, c.Close()) })
 	must(t, c.WaitConnected(within(t)))
-	return &world{addr: addr, observer: c}
+	w := &world{addr: addr, observer: c}
+	t.Cleanup(func() {
+		for _, lock := range w.children(t, "/locks") {
+			if left := w.children(t, "/locks/"+lock); len(left) > 0 {
+				t.Errorf("nodes are left at %s: %q", lock, left)
+			}
+		}
+	})
+	return w
 }
 
 // children lists the nodes below a lock's path, which may not exist yet.
@@ -104,8 +105,27 @@ func root(t *testing.T) string {
 // A session is a peer that is connected.
 type session struct {
 	*interop.Peer
-	id      string
 	timeout time.Duration
+	network *faultproxy.Proxy // nil if it is connected directly
+}
+
+// startProxy returns a network to a server that is closed at the end of the
+// test.
+func startProxy(t *testing.T, addr string) *faultproxy.Proxy {
+	t.Helper()
+	p, err := faultproxy.Start(addr)
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close()) })
+	return p
+}
+
+// connectThrough connects a peer by a network of its own.
+func (w *world) connectThrough(t *testing.T, p *interop.Peer, timeout time.Duration) *session {
+	t.Helper()
+	network := startProxy(t, w.addr)
+	s := connect(t, p, network.Addr(), timeout)
+	s.network = network
+	return s
 }
 
 // connect connects a peer, until the test ends.
@@ -121,7 +141,7 @@ func connect(t *testing.T, p *interop.Peer, addr string, timeout time.Duration) 
 			t.Error(err)
 		}
 	})
-	return &session{Peer: p, id: m.Word(0), timeout: timeout}
+	return &session{Peer: p, timeout: timeout}
 }
 
 // A user is a peer with one lock.
