@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batonzk/baton/ensemble"
+	"github.com/batonzk/baton/ensemble/apache"
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/internal/testenv"
@@ -48,7 +49,7 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("embedded over TCP", func(t *testing.T) {
 		t.Parallel()
-		srv, err := embedded.Start(embedded.WithTick(100 * time.Millisecond))
+		srv, err := embedded.Start(embedded.WithTick(conformTick))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,9 +62,12 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("apache", func(t *testing.T) {
 		t.Parallel()
-		conformOver(t, testenv.StartApache(t, 1).Connect())
+		conformOver(t, testenv.StartApache(t, 1, apache.WithTick(conformTick)).Connect())
 	})
 }
+
+// conformTick allows for sessions of 1 to 10 s.
+const conformTick = 500 * time.Millisecond
 
 // conformOver runs the tests in real time. They run at the same time, each
 // below a chroot of its own.
@@ -339,12 +343,14 @@ func conformRootDeleted(w *world) {
 // shows it.
 func conformCrowd(w *world) {
 	const clients, waiters = 10, 1000
-	lease := w.acquire(w.mutex())
-	observer := w.client()
+	// It is about numbers, on machines that may be slow.
+	long := framework.WithSessionTimeout(5 * w.timeout)
+	observer := w.client(long)
+	lease := w.acquire(recipes.NewInterProcessMutex(observer, root))
 	var ms []*recipes.InterProcessMutex
 	var cs []*framework.Client
 	for range clients {
-		c := w.client()
+		c := w.client(long)
 		cs, ms = append(cs, c), append(ms, recipes.NewInterProcessMutex(c, root))
 	}
 	var done sync.WaitGroup

@@ -101,7 +101,11 @@ func (w *world) client(opts ...framework.Option) *framework.Client {
 	return c
 }
 
-func (w *world) link(c *framework.Client) *link { return w.links[c.Root()] }
+func (w *world) link(c *framework.Client) *link {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.links[c.Root()]
+}
 
 func (w *world) closeClients() {
 	for _, c := range w.clients {
