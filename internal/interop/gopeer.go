@@ -43,7 +43,7 @@ func Main() {
 	if os.Getenv(peerVariable) == "" {
 		return
 	}
-	s := &goPeer{out: os.Stdout, locks: make(map[string]*goMutex)}
+	s := &goPeer{out: os.Stdout, locks: make(map[string]*goLock)}
 	if err := s.serve(os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -58,7 +58,7 @@ type goPeer struct {
 
 	mu     sync.Mutex
 	client *framework.Client
-	locks  map[string]*goMutex
+	locks  map[string]*goLock
 }
 
 var errUsage = errors.New("no such verb or lock, or too few arguments")
@@ -125,20 +125,20 @@ func (s *goPeer) run(verb string, args []string) ([]string, error) {
 		return s.connect(args[0], args[1])
 	case verb == "disconnect":
 		return nil, s.disconnect()
-	case verb == "mutex" && len(args) == 2:
-		return nil, s.newMutex(args[0], args[1])
+	case families[verb] != nil && len(args) == 2:
+		return nil, s.newLock(verb, args[0], args[1])
 	case verb == "revoke" && len(args) == 1:
 		return nil, s.revoke(args[0])
 	case len(args) == 0:
 		return nil, fmt.Errorf("%w: %s", errUsage, verb)
 	}
 	s.mu.Lock()
-	m := s.locks[args[0]]
+	l := s.locks[args[0]]
 	s.mu.Unlock()
-	if m == nil {
+	if l == nil {
 		return nil, fmt.Errorf("%w: %s %q", errUsage, verb, args)
 	}
-	return m.run(verb, args[1:])
+	return l.run(verb, args[1:])
 }
 
 func (s *goPeer) connect(servers, timeout string) ([]string, error) {

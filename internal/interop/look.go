@@ -52,20 +52,20 @@ func anys(words []string) []any {
 	return as
 }
 
-func (m *goMutex) look() ([]string, error) {
-	h, err := m.holding()
+func (l *goLock) look() ([]string, error) {
+	h, err := l.holding()
 	if err != nil {
 		return nil, err
 	}
 	began := Monotonic()
-	return m.rest(h, began, h.lease.Err()), nil
+	return l.rest(h, began, h.lease.Err()), nil
 }
 
 // stop stops the process, and looks as soon as it goes on. The goroutine has
 // just been scheduled and keeps its processor, so that with GOMAXPROCS=1
 // nothing can come before the look: no timer, no other goroutine.
-func (m *goMutex) stop() ([]string, error) {
-	h, err := m.holding()
+func (l *goLock) stop() ([]string, error) {
+	h, err := l.holding()
 	if err != nil {
 		return nil, err
 	}
@@ -82,22 +82,22 @@ func (m *goMutex) stop() ([]string, error) {
 	if errno != 0 {
 		return nil, errno
 	}
-	return m.rest(h, began, err), nil
+	return l.rest(h, began, err), nil
 }
 
 // rest asks what is left to ask once the lease's Err has answered.
-func (m *goMutex) rest(h *held, began time.Duration, err error) []string {
+func (l *goLock) rest(h *held, began time.Duration, err error) []string {
 	ctxErr := kindOf(h.ctx.Err())
 	if ctxErr == "canceled" {
 		ctxErr = kindOf(context.Cause(h.ctx))
 	}
 	asked := Monotonic()
 	done := isClosed(h.lease.Done()) && isClosed(h.ctx.Done())
-	written := Written(m.path)
+	written := Written(l.path)
 	return []string{
 		strconv.FormatInt(int64(began), 10), strconv.FormatInt(int64(asked), 10),
 		kindOf(err), ctxErr, strconv.FormatBool(done),
-		m.reenter(h), m.multi(h.lease.Check(), written[0]), m.multi(h.check, written[1]),
+		l.reenter(h), l.multi(h.lease.Check(), written[0]), l.multi(h.check, written[1]),
 	}
 }
 
@@ -110,8 +110,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-func (m *goMutex) reenter(h *held) string {
-	again, err := m.recipe().Acquire(h.ctx)
+func (l *goLock) reenter(h *held) string {
+	again, err := l.recipe().Acquire(h.ctx)
 	if err == nil {
 		err = again.Release()
 	}
@@ -119,9 +119,9 @@ func (m *goMutex) reenter(h *held) string {
 }
 
 // multi creates a node on the condition that check holds.
-func (m *goMutex) multi(check framework.Op, path string) string {
+func (l *goLock) multi(check framework.Op, path string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	_, err := m.client.Multi(ctx, check, framework.CreateOp(path, nil, framework.Persistent))
+	_, err := l.client.Multi(ctx, check, framework.CreateOp(path, nil, framework.Persistent))
 	return kindOf(err)
 }

@@ -49,16 +49,31 @@ func kindOf(err error) string {
 	return "failed"
 }
 
-// A goMutex is a mutex of a Go peer with the lease that it has given last.
-type goMutex struct {
+// A recipe is what the locks of a Go peer have in common.
+type recipe interface {
+	Acquire(ctx context.Context) (*recipes.Lease, error)
+	TryAcquire(ctx context.Context) (*recipes.Lease, error)
+	Participants(ctx context.Context) ([]recipes.Participant, error)
+}
+
+// families are the recipes by the verb that makes one.
+var families = map[string]func(c *framework.Client, path string, opts ...recipes.Option) recipe{
+	"mutex": func(c *framework.Client, path string, opts ...recipes.Option) recipe {
+		return recipes.NewInterProcessMutex(c, path, opts...)
+	},
+}
+
+// A goLock is a lock of a Go peer with the lease that it has given last.
+type goLock struct {
 	peer   *goPeer
 	client *framework.Client
+	family string
 	id     string
 	path   string
 
-	mu    sync.Mutex
-	mutex *recipes.InterProcessMutex
-	held  *held
+	mu   sync.Mutex
+	lock recipe
+	held *held
 }
 
 // held is a lease with what its holder takes at the grant and uses later.
@@ -68,17 +83,23 @@ type held struct {
 	check framework.Op
 }
 
-func (s *goPeer) newMutex(id, path string) error {
+func (s *goPeer) newLock(family, id, path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.client == nil {
 		return fmt.Errorf("%w: not connected", errUsage)
 	}
-	s.locks[id] = &goMutex{
-		peer: s, client: s.client, id: id, path: path,
-		mutex: recipes.NewInterProcessMutex(s.client, path),
-	}
+	l := &goLock{peer: s, client: s.client, family: family, id: id, path: path}
+	l.make()
+	s.locks[id] = l
 	return nil
+}
+
+// make makes the recipe, or makes it anew with other options.
+func (l *goLock) make(opts ...recipes.Option) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lock = families[l.family](l.client, l.path, opts...)
 }
 
 func (s *goPeer) revoke(path string) error {
@@ -88,93 +109,93 @@ func (s *goPeer) revoke(path string) error {
 	return recipes.Revoke(context.Background(), c, path)
 }
 
-func (m *goMutex) run(verb string, args []string) ([]string, error) {
+func (l *goLock) run(verb string, args []string) ([]string, error) {
 	switch {
 	case verb == "acquire" && len(args) == 1:
-		return m.acquire(args[0])
+		return l.acquire(args[0])
 	case verb == "release":
-		h, err := m.holding()
+		h, err := l.holding()
 		if err != nil {
 			return nil, err
 		}
 		return nil, h.lease.Release()
 	case verb == "participants":
-		return m.participants()
+		return l.participants()
 	case verb == "revocable":
-		m.revocable()
+		l.revocable()
 		return nil, nil
 	case verb == "contend" && len(args) == 3:
-		return m.contend(args[0], args[1], args[2])
+		return l.contend(args[0], args[1], args[2])
 	case verb == "token":
-		h, err := m.holding()
+		h, err := l.holding()
 		if err != nil {
 			return nil, err
 		}
 		return []string{strconv.FormatInt(h.lease.Token(), 10)}, nil
 	case verb == "look":
-		return m.look()
+		return l.look()
 	case verb == "stop":
-		return m.stop()
+		return l.stop()
 	}
-	return nil, fmt.Errorf("%w: %s %s %q", errUsage, verb, m.id, args)
+	return nil, fmt.Errorf("%w: %s %s %q", errUsage, verb, l.id, args)
 }
 
-func (m *goMutex) holding() (*held, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.held == nil {
-		return nil, fmt.Errorf("%w: %s was never acquired", errUsage, m.id)
+func (l *goLock) holding() (*held, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		return nil, fmt.Errorf("%w: %s was never acquired", errUsage, l.id)
 	}
-	return m.held, nil
+	return l.held, nil
 }
 
-func (m *goMutex) recipe() *recipes.InterProcessMutex {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mutex
+func (l *goLock) recipe() recipe {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lock
 }
 
-func (m *goMutex) acquire(wait string) ([]string, error) {
+func (l *goLock) acquire(wait string) ([]string, error) {
 	d, err := milliseconds(wait)
 	if err != nil {
 		return nil, err
 	}
-	lease, err := m.get(d)
+	lease, err := l.get(d)
 	at := Monotonic()
 	if err != nil {
 		return nil, err
 	}
 	h := &held{lease: lease, ctx: lease.Context(context.Background()), check: lease.Check()}
-	m.mu.Lock()
-	m.held = h
-	m.mu.Unlock()
-	go m.tellEnd(h)
+	l.mu.Lock()
+	l.held = h
+	l.mu.Unlock()
+	go l.tellEnd(h)
 	return []string{lease.Path(), strconv.FormatInt(lease.Token(), 10), strconv.FormatInt(int64(at), 10)}, nil
 }
 
 // tellEnd makes an event of the end of a lease's context.
-func (m *goMutex) tellEnd(h *held) {
+func (l *goLock) tellEnd(h *held) {
 	<-h.ctx.Done()
 	cause := context.Cause(h.ctx)
-	m.peer.say("*", "ended", m.id, kindOf(cause), cause.Error())
+	l.peer.say("*", "ended", l.id, kindOf(cause), cause.Error())
 }
 
 // get acquires as a peer is asked to: 0 is not to wait, negative for ever.
-func (m *goMutex) get(wait time.Duration) (*recipes.Lease, error) {
+func (l *goLock) get(wait time.Duration) (*recipes.Lease, error) {
 	ctx := context.Background()
 	if wait == 0 {
-		return m.recipe().TryAcquire(ctx)
+		return l.recipe().TryAcquire(ctx)
 	}
 	if wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	return m.recipe().Acquire(ctx)
+	return l.recipe().Acquire(ctx)
 }
 
-func (m *goMutex) participants() ([]string, error) {
-	ps, err := m.recipe().Participants(context.Background())
+func (l *goLock) participants() ([]string, error) {
+	ps, err := l.recipe().Participants(context.Background())
 	paths := make([]string, len(ps))
 	for i, p := range ps {
 		paths[i] = p.Path
@@ -182,15 +203,12 @@ func (m *goMutex) participants() ([]string, error) {
 	return paths, err
 }
 
-func (m *goMutex) revocable() {
-	heard := func(*recipes.Lease) { m.peer.say("*", "revoke", m.id) }
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mutex = recipes.NewInterProcessMutex(m.client, m.path, recipes.WithRevocationListener(heard))
+func (l *goLock) revocable() {
+	l.make(recipes.WithRevocationListener(func(*recipes.Lease) { l.peer.say("*", "revoke", l.id) }))
 }
 
 // contend is the verb: the same turns as those of the Java peer.
-func (m *goMutex) contend(turns, inside, seed string) ([]string, error) {
+func (l *goLock) contend(turns, inside, seed string) ([]string, error) {
 	n, err := strconv.Atoi(turns)
 	if err != nil {
 		return nil, err
@@ -202,7 +220,7 @@ func (m *goMutex) contend(turns, inside, seed string) ([]string, error) {
 	random := rand.New(rand.NewPCG(s, 0))
 	var taken []string
 	for len(taken) < n {
-		turn, err := m.turn(random, inside)
+		turn, err := l.turn(random, inside)
 		if err != nil {
 			return nil, err
 		}
@@ -214,12 +232,12 @@ func (m *goMutex) contend(turns, inside, seed string) ([]string, error) {
 }
 
 // turn is one try to get the lock, and one turn if it is got.
-func (m *goMutex) turn(random *rand.Rand, inside string) (string, error) {
+func (l *goLock) turn(random *rand.Rand, inside string) (string, error) {
 	wait := time.Duration(-1)
 	if random.IntN(4) == 0 {
 		wait = time.Duration(random.IntN(8)) * time.Millisecond
 	}
-	lease, err := m.get(wait)
+	lease, err := l.get(wait)
 	switch {
 	case errors.Is(err, recipes.ErrHeld), wait > 0 && errors.Is(err, context.DeadlineExceeded):
 		return "", nil
