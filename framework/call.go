@@ -40,7 +40,7 @@ func (c *call) finish() {
 
 // fail says that no answer will come.
 func (c *call) fail(err error) {
-	c.err, c.lost = fmt.Errorf("%w: %w", ErrConnectionLoss, err), true
+	c.err, c.lost = connectionLoss(err), true
 	c.complete()
 }
 

@@ -66,12 +66,12 @@ func (c *Client) Start() error {
 }
 
 // WaitConnected blocks until the client is connected. It returns an error
-// when ctx is done, which does not stop the client from trying, when the
-// client is closed, and when it was not started.
+// when ctx is done, which does not stop the client from trying and says why
+// the last try failed, when the client is closed, and when it was not started.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil {
-			return contextError(ctx)
+			return c.core.noConnection(contextError(ctx))
 		}
 		conn, changed, err := c.core.current(nil)
 		if err != nil || conn != nil {

@@ -375,7 +375,7 @@ func (c *conn) loss() error {
 	return c.lossLocked()
 }
 
-func (c *conn) lossLocked() error { return fmt.Errorf("%w: %w", ErrConnectionLoss, c.err) }
+func (c *conn) lossLocked() error { return connectionLoss(c.err) }
 
 // fail ends the connection for the first reason it is given: the session is
 // detached, whatever awaits a reply hears of it, and the socket is closed.

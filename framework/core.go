@@ -30,6 +30,7 @@ type core struct {
 	state     State
 	session   *Session
 	changed   chan struct{} // closed, and replaced, when a session comes up
+	failure   error         // why the last connection failed, nil while it stands
 	listeners []*mailbox[StateChange]
 	reports   *mailbox[func()] // what the log and the hooks are told
 	running   int              // goroutines that Close waits for
@@ -250,14 +251,26 @@ func (k *core) connected(ctx context.Context, only *Session) (*conn, error) {
 		case <-changed:
 		case <-over:
 		case <-ctx.Done():
-			return nil, contextError(ctx)
+			return nil, k.noConnection(contextError(ctx))
 		case <-k.ctx.Done():
 		case <-timeout:
-			return nil, fmt.Errorf("%w: no connection within %v", ErrConnectionLoss, k.connectionTimeout)
+			return nil, k.noConnection(fmt.Errorf("%w: no connection within %v", ErrConnectionLoss, k.connectionTimeout))
 		}
 	}
 }
 
+// noConnection adds to err why there is no connection, if that is known.
+func (k *core) noConnection(err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.failure == nil {
+		return err
+	}
+	return fmt.Errorf("%w; the last connection failed: %w", err, reason{k.failure})
+}
+
+// current returns the present connection, and a channel that is closed when
+// there may be another.
 func (k *core) current(only *Session) (*conn, <-chan struct{}, error) {
 	if only != nil {
 		if err := only.Err(); err != nil {

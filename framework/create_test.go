@@ -128,6 +128,7 @@ func TestProtected(t *testing.T) {
 					create(t, c, "/p", "")
 				}
 				fault(srv)
+				log := logRequests(srv)
 				var siblings []string
 				made, err := c.Create(t.Context(), "/p/lock-", []byte("x"), protected(&siblings)...)
 				if err != nil {
@@ -143,6 +144,9 @@ func TestProtected(t *testing.T) {
 				}
 				if !slices.Equal(siblings, parent.Children) {
 					t.Fatalf("siblings %q", siblings)
+				}
+				if name == "reply lost" && !slices.Contains(log.ops(), "sync") {
+					t.Fatal("looked for on a server that may lag behind")
 				}
 			})
 		})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +26,8 @@ func TestNoServer(t *testing.T) {
 		c := newClient(t, srv, framework.WithHooks(&tries))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := c.WaitConnected(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("WaitConnected: %v", err)
+		if err := c.WaitConnected(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Fatalf("WaitConnected: %v, want a deadline and the reason", err)
 		}
 		// 20 ms doubling to 5 s, and a minute of these.
 		if n := len(tries.get()); n < 10 || n > 60 {
@@ -199,7 +200,9 @@ func TestBrokenServers(t *testing.T) {
 	raw := func(b ...byte) func(c *fakeConn) {
 		return func(c *fakeConn) { _, _ = c.Write(b); c.drain() }
 	}
-	after := func(b ...byte) func(c *fakeConn) { return greeted(raw(b...)) }
+	after := func(b ...byte) func(c *fakeConn) {
+		return greeted(func(c *fakeConn) { _, _ = c.Write(b); c.serve(nil) })
+	}
 	for name, script := range map[string]func(c *fakeConn){
 		"closes at once":             func(*fakeConn) {},
 		"HTTP":                       raw([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")...),
@@ -220,7 +223,7 @@ func TestBrokenServers(t *testing.T) {
 		"unknown small xid":          after(0, 0, 0, 16, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0),
 		"reserved xid":               after(0, 0, 0, 16, 0xff, 0xff, 0xff, 0xf8, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0),
 		"event without body":         after(0, 0, 0, 16, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0),
-		"half a frame":               after(0, 0, 0, 16, 0xff, 0xff),
+		"half a frame":               greeted(raw(0, 0, 0, 16, 0xff, 0xff)),
 		"large pong": greeted(func(c *fakeConn) {
 			c.send(&wire.ReplyHeader{Xid: wire.XidPing}, &wire.GetDataResponse{Data: make([]byte, 10_000)})
 			c.drain()
@@ -333,6 +336,27 @@ func TestDialerThatBlocks(t *testing.T) {
 		}
 		if s := srv.Sessions(); len(s) != 0 {
 			t.Fatalf("sessions left: %+v", s)
+		}
+	})
+}
+
+// TestLateDial: a connection that an abandoned driver gets after all is not
+// used for a second session.
+func TestLateDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := startServer(t)
+		var n atomic.Int32
+		release := make(chan struct{})
+		connect(t, srv, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if n.Add(1) == 1 {
+				<-release
+			}
+			return srv.DialContext(context.WithoutCancel(ctx), network, address)
+		}))
+		close(release)
+		synctest.Wait()
+		if s := srv.Sessions(); len(s) != 1 {
+			t.Fatalf("sessions %+v", s)
 		}
 	})
 }

@@ -98,6 +98,20 @@ func IsUnknown(err error) bool {
 	return errors.As(err, &e) && e.Unknown
 }
 
+// reason is why a connection broke, or could not be made. A context that ended
+// in it is not the caller's.
+type reason struct{ err error }
+
+func (r reason) Error() string { return r.err.Error() }
+
+func (r reason) Is(target error) bool {
+	return target != context.Canceled && target != context.DeadlineExceeded && errors.Is(r.err, target)
+}
+
+func (r reason) As(target any) bool { return errors.As(r.err, target) }
+
+func connectionLoss(err error) error { return fmt.Errorf("%w: %w", ErrConnectionLoss, reason{err}) }
+
 // errTransient is wrapped by what the server may answer differently soon.
 var errTransient = errors.New("framework: the server asks to try again")
 

@@ -28,3 +28,6 @@ func Margin(timeout time.Duration) time.Duration { return margin(timeout) }
 
 // DropConnection breaks the present connection from the client's side.
 func (s *Session) DropConnection() { s.hangUp() }
+
+// TrimPrefix takes a namespace off a path.
+func TrimPrefix(prefix, path string) string { return trimPrefix(prefix, path) }

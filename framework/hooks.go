@@ -60,6 +60,7 @@ func (k *core) connectionStep(info ConnectionInfo) {
 }
 
 func (k *core) connectionStepLocked(info ConnectionInfo) {
+	k.failure = info.Err
 	for _, h := range k.hooks {
 		if h, ok := h.(ConnectionHook); ok {
 			k.reports.put(func() { h.OnConnection(info) })

@@ -123,3 +123,13 @@ type static struct{ chroot string }
 
 func (static) Servers(context.Context) ([]net.Addr, error) { panic("I/O") }
 func (s static) Chroot() string                            { return s.chroot }
+
+func TestTrimPrefix(t *testing.T) {
+	for _, tc := range [][3]string{
+		{"/foo", "/foo/a", "/a"}, {"/foo", "/foo", "/"}, {"/foo", "/foobar", "/foobar"}, {"", "/a", "/a"}, {"/foo", "/a", "/a"},
+	} {
+		if got := framework.TrimPrefix(tc[0], tc[1]); got != tc[2] {
+			t.Errorf("%q without %q: %q, want %q", tc[1], tc[0], got, tc[2])
+		}
+	}
+}

@@ -197,7 +197,7 @@ func (s *Session) detachLocked(err error) {
 	k := s.core
 	k.connectionStepLocked(ConnectionInfo{Address: s.conn.address, Session: s.id, Err: err})
 	s.conn = nil
-	s.connCancel(fmt.Errorf("%w: %w", ErrConnectionLoss, err))
+	s.connCancel(connectionLoss(err))
 	s.connCtx = disconnected
 	if !s.over {
 		k.publish(StateChange{State: Suspended, Session: s.id, Err: err})

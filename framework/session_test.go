@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/internal/wire"
 )
 
 // allowed is how long after the sending of an answered request a session of
@@ -53,6 +54,28 @@ func TestDeadlineCountsFromSending(t *testing.T) {
 		}
 		if err := context.Cause(s.Context()); !errors.Is(err, framework.ErrSessionLost) || !errors.Is(s.Err(), framework.ErrSessionLost) {
 			t.Fatalf("cause %v, Err %v", err, s.Err())
+		}
+	})
+}
+
+// TestLatePong: an answered ping counts from its sending too.
+func TestLatePong(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		s := c.Session()
+		var pinged time.Time
+		remove := srv.OnReply(func(r embedded.Request) embedded.Verdict {
+			if r.Op == "ping" {
+				pinged = time.Now()
+				time.Sleep(time.Second)
+			}
+			return embedded.Pass
+		})
+		time.Sleep(29500 * time.Millisecond)
+		remove()
+		synctest.Wait()
+		if want := pinged.Add(allowed); !s.Deadline().Equal(want) {
+			t.Fatalf("deadline %v after the last ping, want %v", s.Deadline().Sub(pinged), allowed)
 		}
 	})
 }
@@ -221,6 +244,41 @@ func TestServerGrantsMore(t *testing.T) {
 		time.Sleep(time.Minute)
 		if s.Err() != nil {
 			t.Fatal(s.Err())
+		}
+	})
+}
+
+// TestServerGrantsLessOnReconnect: the session then lasts no longer than this
+// server says.
+func TestServerGrantsLessOnReconnect(t *testing.T) {
+	fakeBubble(t, func(n int, c *fakeConn) {
+		timeout := int32(sessionTimeout.Milliseconds())
+		switch {
+		case n == 1:
+			timeout = 2000
+		case n > 1:
+			c.drain()
+			return
+		}
+		if _, ok := c.greet(wire.ConnectResponse{SessionID: 7, TimeoutMillis: timeout}); !ok {
+			return
+		}
+		if n == 0 {
+			c.serve(nil)
+		}
+		c.drain()
+	}, func(t *testing.T, srv *fake) {
+		c := connect(t, srv)
+		st := record(c)
+		c.Session().DropConnection()
+		st.want(t, framework.Suspended, framework.Reconnected)
+		s, began := c.Session(), time.Now()
+		if s.Timeout() != 2*time.Second {
+			t.Fatalf("timeout %v", s.Timeout())
+		}
+		<-s.Context().Done()
+		if took := time.Since(began); took > 1900*time.Millisecond || took < 1800*time.Millisecond {
+			t.Fatalf("lost after %v", took)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func TestExpiryByServer(t *testing.T) {
 		c := newClient(t, srv)
 		st := record(c)
 		first := st.next(t)
-		old := c.Session()
+		old, began := c.Session(), time.Now()
 		if err := srv.ExpireSession(first.Session); err != nil {
 			t.Fatal(err)
 		}
@@ -51,6 +51,9 @@ func TestExpiryByServer(t *testing.T) {
 		}
 		if err := old.Err(); !errors.Is(err, framework.ErrSessionLost) {
 			t.Fatalf("old session: %v", err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Fatalf("a new session after %v", took)
 		}
 		if c.Session().ID() != again.Session {
 			t.Fatalf("session %#x, want %#x", c.Session().ID(), again.Session)

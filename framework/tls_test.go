@@ -98,7 +98,12 @@ func TestTLS(t *testing.T) {
 				}
 				return
 			}
-			err := <-failed
+			var err error
+			select {
+			case err = <-failed:
+			case <-time.After(5 * time.Second):
+				t.Fatal("not refused")
+			}
 			var invalid *tls.CertificateVerificationError
 			if !errors.As(err, &invalid) || c.State() != 0 {
 				t.Fatalf("%v, state %v", err, c.State())
