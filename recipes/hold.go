@@ -31,10 +31,10 @@ type hold struct {
 	conn context.Context
 
 	mu       sync.Mutex
-	err      error // why it ended, nil while it has not
-	leases   int   // not yet released
-	contexts map[*leaseContext]struct{}
-	detach   []func() bool // undo what listens to session and connection
+	err      error                      // why it ended, nil while it has not
+	leases   int                        // not yet released
+	contexts map[*leaseContext]struct{} // does not change once err is set, nil when all are done
+	detach   []func() bool              // undo what listens to session and connection
 }
 
 // heldKey is the key of a hold in a context. Views of one client are one
@@ -79,8 +79,11 @@ func newHold(p *place, conn context.Context) *hold {
 // not by a timer, or the connection's end is its end; and returns why the
 // hold ended, nil if it has not.
 func (h *hold) look() error {
-	if err := h.ended(); err != nil {
-		return err
+	h.mu.Lock()
+	ended := h.err != nil
+	h.mu.Unlock()
+	if ended {
+		return h.end(nil)
 	}
 	switch err := h.session.Err(); {
 	case errors.Is(err, ErrClosed):
@@ -93,31 +96,29 @@ func (h *hold) look() error {
 	return nil
 }
 
-func (h *hold) ended() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.err
-}
-
 // end ends the hold with err unless it has ended, and returns why it ended.
-// Afterwards every context of the hold is done.
+// Every context of the hold is done then, also if another goroutine has ended
+// the hold and has not come to all of them: this one does the same work.
 func (h *hold) end(err error) error {
 	h.mu.Lock()
-	if h.err != nil {
-		err = h.err
-		h.mu.Unlock()
-		return err
+	if h.err == nil {
+		h.err = err
+		close(h.done)
 	}
-	h.err = err
-	close(h.done)
-	contexts, detach := h.contexts, h.detach
-	h.contexts, h.detach = nil, nil
+	err, contexts, detach := h.err, h.contexts, h.detach
+	h.detach = nil
 	h.mu.Unlock()
 
 	stopAll(detach)
-	for c := range contexts {
+	if contexts == nil {
+		return err
+	}
+	for c := range contexts { // nobody changes it any more
 		c.end(err)
 	}
+	h.mu.Lock()
+	h.contexts = nil
+	h.mu.Unlock()
 	return err
 }
 
@@ -141,7 +142,9 @@ func (h *hold) attach(c *leaseContext) error {
 func (h *hold) forget(c *leaseContext) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.contexts, c)
+	if h.err == nil {
+		delete(h.contexts, c)
+	}
 }
 
 // reenter returns another lease of the hold, or why it has ended.
