@@ -27,10 +27,12 @@ type world struct {
 
 // onEachServer runs f on an embedded server and, if that is turned on, on a
 // real one, both with the given tick: sessions last 2 to 20 ticks, and expire
-// up to one tick late. At the end no contender may be left.
+// up to one tick late. The two take turns at waiting, so they run at the same
+// time. At the end no contender may be left.
 func onEachServer(t *testing.T, tick time.Duration, f func(t *testing.T, w *world)) {
+	leak.Check(t)
 	t.Run("embedded", func(t *testing.T) {
-		leak.Check(t)
+		t.Parallel()
 		srv, err := embedded.Start(embedded.WithTick(tick))
 		must(t, err)
 		t.Cleanup(func() { must(t, srv.Close()) })
@@ -47,7 +49,7 @@ func onEachServer(t *testing.T, tick time.Duration, f func(t *testing.T, w *worl
 		f(t, w)
 	})
 	t.Run("apache", func(t *testing.T) {
-		leak.Check(t)
+		t.Parallel()
 		w := newWorld(t, testenv.StartApache(t, 1, apache.WithTick(tick)).Connect())
 		f(t, w)
 	})
