@@ -13,6 +13,7 @@ func (s *Server) apply(v *view, t *txn) wire.Record {
 		return &wire.Empty{}
 	case wire.OpSetData:
 		n := s.tree.get(t.path)
+		s.tree.counted(t.path, 0, len(t.data)-len(n.data))
 		n.data, n.version, n.mzxid, n.mtime = t.data, t.version, v.zxid, v.now
 		s.dataWatches.trigger(t.path, wire.EventNodeDataChanged, n.acl, nil)
 		return &wire.StatResponse{Stat: n.stat()}

@@ -12,6 +12,9 @@ import (
 func (s *Server) auth(c *conn, r *wire.AuthRequest) (wire.Record, wire.Code) {
 	switch r.Scheme {
 	case "digest":
+		if r.Auth == nil {
+			return nil, wire.CodeAuthFailed
+		}
 		id := digest(string(r.Auth))
 		if id == s.cfg.super {
 			c.identify(identity{"super", ""})

@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -30,12 +31,16 @@ func start(t testing.TB, opts ...embedded.Option) *embedded.Server {
 type client struct {
 	t        testing.TB
 	nc       net.Conn
+	in       *bufio.Reader
 	xid      int32
 	session  wire.ConnectResponse
 	zxid     int64 // of the last reply
 	events   []wire.WatcherEvent
 	deadline time.Duration // of one call
 	extra    int           // bytes behind the header of the last error
+	corked   bool          // send keeps frames in unsent
+	unsent   []byte
+	careless bool // that nothing can be written shows when there is no answer
 }
 
 // dial opens a connection without a session.
@@ -50,7 +55,7 @@ func dial(t testing.TB, srv *embedded.Server) *client {
 
 func wrap(t testing.TB, nc net.Conn) *client {
 	t.Cleanup(func() { nc.Close() })
-	return &client{t: t, nc: nc, deadline: 10 * time.Second}
+	return &client{t: t, nc: nc, in: bufio.NewReader(nc), deadline: 10 * time.Second}
 }
 
 // connect opens a connection with a new session.
@@ -84,7 +89,7 @@ func (c *client) resume(nc net.Conn) *client {
 
 func (c *client) write(frame []byte) {
 	c.t.Helper()
-	if _, err := c.nc.Write(frame); err != nil {
+	if _, err := c.nc.Write(frame); err != nil && !c.careless {
 		c.t.Fatalf("write: %v", err)
 	}
 }
@@ -93,11 +98,11 @@ func (c *client) write(frame []byte) {
 func (c *client) frame() ([]byte, error) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.deadline))
 	var header [4]byte
-	if _, err := io.ReadFull(c.nc, header[:]); err != nil {
+	if _, err := io.ReadFull(c.in, header[:]); err != nil {
 		return nil, err
 	}
 	frame := make([]byte, binary.BigEndian.Uint32(header[:]))
-	_, err := io.ReadFull(c.nc, frame)
+	_, err := io.ReadFull(c.in, frame)
 	return frame, err
 }
 
@@ -114,8 +119,19 @@ func (c *client) send(op wire.OpCode, r wire.Record) int32 {
 	case wire.OpSetWatches, wire.OpSetWatches2:
 		xid = wire.XidSetWatches
 	}
-	c.write(wire.AppendFrame(nil, &wire.RequestHeader{Xid: xid, Op: op}, r))
+	c.unsent = wire.AppendFrame(c.unsent, &wire.RequestHeader{Xid: xid, Op: op}, r)
+	if !c.corked {
+		c.uncork()
+	}
 	return xid
+}
+
+// uncork sends what is unsent.
+func (c *client) uncork() {
+	c.t.Helper()
+	c.corked = false
+	c.write(c.unsent)
+	c.unsent = c.unsent[:0]
 }
 
 // receive takes frames until the reply to xid, keeping events. It returns an
@@ -161,6 +177,33 @@ func (c *client) receive(xid int32, reply wire.Record) (wire.Code, error) {
 	}
 }
 
+// event returns the next event, those that came with replies first. It is not
+// ok if the connection has ended.
+func (c *client) event() (e wire.WatcherEvent, ok bool) {
+	c.t.Helper()
+	for len(c.events) == 0 {
+		frame, err := c.frame()
+		if ended(err) {
+			return e, false
+		}
+		var h wire.ReplyHeader
+		if err != nil {
+			c.t.Fatalf("no event: %v", err)
+		}
+		if err := wire.NewDecoder(frame).Decode(&h, &e); err != nil || h.Xid != wire.XidNotify {
+			c.t.Fatalf("not an event: %+v, %v", h, err)
+		}
+		c.events = append(c.events, e)
+	}
+	e, c.events = c.events[0], c.events[1:]
+	return e, true
+}
+
+// frameOf puts the length before a frame's body.
+func frameOf(body []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
+
 // call sends a request and takes the reply.
 func (c *client) call(op wire.OpCode, r, reply wire.Record) wire.Code {
 	c.t.Helper()
@@ -198,7 +241,7 @@ func (c *client) gone() {
 		c.t.Fatal("a reply, expected the connection to end")
 	}
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.deadline))
-	if _, err := c.nc.Read(make([]byte, 1)); !ended(err) {
+	if _, err := c.in.Read(make([]byte, 1)); !ended(err) {
 		c.t.Fatalf("%v, expected the connection to end", err)
 	}
 }

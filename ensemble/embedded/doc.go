@@ -38,8 +38,8 @@
 //   - a check outside a multi is answered when it succeeds; a real server then
 //     sends nothing;
 //   - what is refused because of [WithoutContainers] keeps its connection;
-//   - quotas are stored but neither counted nor enforced; SASL, reconfig and
-//     the four-letter words are not there.
+//   - quotas are counted but never enforced; SASL and the four-letter words are
+//     not there.
 //
 // # Faults
 //

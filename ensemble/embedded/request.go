@@ -8,6 +8,7 @@ import (
 type handler struct {
 	record func() wire.Record // a new record for the request
 	change bool               // takes a transaction number, also if it fails
+	nulls  bool               // strings may be null
 	run    func(s *Server, c *conn, r wire.Record) (wire.Record, wire.Code)
 }
 
@@ -23,6 +24,12 @@ func on[T any, P interface {
 			return run(s, c, r.(P))
 		},
 	}
+}
+
+// orNull lets the strings of a request be null.
+func (h handler) orNull() handler {
+	h.nulls = true
+	return h
 }
 
 // changing makes the handler of an operation that changes one node.
@@ -41,11 +48,11 @@ var handlers = map[wire.OpCode]handler{
 	wire.OpCreateContainer: changing[wire.CreateRequest](wire.OpCreateContainer),
 	wire.OpCreateTTL:       changing[wire.CreateTTLRequest](wire.OpCreateTTL),
 	wire.OpDelete:          changing[wire.PathVersionRequest](wire.OpDelete),
-	wire.OpCheck:           changing[wire.PathVersionRequest](wire.OpCheck),
+	wire.OpCheck:           changing[wire.PathVersionRequest](wire.OpCheck).orNull(),
 	wire.OpSetData:         changing[wire.SetDataRequest](wire.OpSetData),
 	wire.OpSetACL:          changing[wire.SetACLRequest](wire.OpSetACL),
 	wire.OpMulti:           {record: newMulti, change: true, run: (*Server).multi},
-	wire.OpReconfig:        {record: newReconfig, change: true, run: on((*Server).reconfig).run},
+	wire.OpReconfig:        {record: newReconfig, change: true, nulls: true, run: on((*Server).reconfig).run},
 	wire.OpDeleteContainer: {record: newEmpty, change: true, run: (*Server).deleteContainer},
 	wire.OpCreateSession:   {record: newEmpty, change: true, run: (*Server).createSession},
 	wire.OpCloseSession:    {record: newEmpty, run: (*Server).closeSession},
@@ -56,16 +63,16 @@ var handlers = map[wire.OpCode]handler{
 	wire.OpGetChildren:          on((*Server).getChildren),
 	wire.OpGetChildren2:         on((*Server).getChildren2),
 	wire.OpGetAllChildrenNumber: on((*Server).getAllChildrenNumber),
-	wire.OpGetEphemerals:        on((*Server).getEphemerals),
+	wire.OpGetEphemerals:        on((*Server).getEphemerals).orNull(),
 	wire.OpMultiRead:            {record: newMulti, run: (*Server).multiRead},
-	wire.OpSync:                 on((*Server).sync),
+	wire.OpSync:                 on((*Server).sync).orNull(),
 	wire.OpPing:                 on((*Server).ping),
-	wire.OpAuth:                 on((*Server).auth),
+	wire.OpAuth:                 on((*Server).auth).orNull(),
 	wire.OpWhoAmI:               on((*Server).whoAmI),
 
 	wire.OpSetWatches:    on((*Server).setWatches),
 	wire.OpSetWatches2:   on((*Server).setWatches2),
-	wire.OpAddWatch:      on((*Server).addWatch),
+	wire.OpAddWatch:      on((*Server).addWatch).orNull(),
 	wire.OpRemoveWatches: on((*Server).removeWatches),
 	wire.OpCheckWatches:  on((*Server).checkWatches),
 }
@@ -87,7 +94,7 @@ func (c *conn) handle(frame []byte) (more bool, err error) {
 		return c.unimplemented(&h)
 	}
 	record := op.record()
-	malformed := d.Decode(record) != nil
+	malformed := d.Decode(record) != nil || d.Nulls() && !op.nulls
 	before, after := c.srv.hooks.request.get(), c.srv.hooks.reply.get()
 	var shown Request
 	if len(before)+len(after) > 0 {

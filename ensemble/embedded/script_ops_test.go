@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -126,7 +127,12 @@ func (s *script) num(word string) int32 {
 	return int32(n)
 }
 
+// data is a word as it is, "null", or "N*x": N times x.
 func data(word string) []byte {
+	if n, x, ok := strings.Cut(word, "*"); ok {
+		count, _ := strconv.Atoi(n)
+		return bytes.Repeat([]byte(x), count)
+	}
 	if word == "null" {
 		return nil
 	}
@@ -189,6 +195,9 @@ func (s *script) format(reply wire.Record) string {
 	case *wire.GetDataResponse:
 		if r.Data == nil {
 			return " null" + s.stat(r.Stat)
+		}
+		if len(r.Data) > 1000 {
+			return fmt.Sprintf(" %q...%s", r.Data[:3], s.stat(r.Stat))
 		}
 		return fmt.Sprintf(" %q%s", r.Data, s.stat(r.Stat))
 	case *wire.StringsResponse:

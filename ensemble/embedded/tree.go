@@ -102,10 +102,12 @@ type tree struct {
 	nodes map[string]*node
 	reap  map[string]*node // containers and timed nodes
 	seq   int64            // of the last node made
+
+	quotas map[string]struct{} // paths that have one
 }
 
 func newTree() *tree {
-	t := &tree{nodes: make(map[string]*node), reap: make(map[string]*node)}
+	t := &tree{nodes: make(map[string]*node), reap: make(map[string]*node), quotas: make(map[string]struct{})}
 	root := &node{data: []byte{}, record: record{acl: openACL}}
 	t.nodes["/"] = root
 	t.nodes[""] = root // the root has an alias, as in ZooKeeper
@@ -130,6 +132,7 @@ func (t *tree) add(path string, n *node) {
 	if n.kind == container || n.kind == timed {
 		t.reap[path] = n
 	}
+	t.quotaAdded(path, n)
 }
 
 // remove takes away the node at path and returns it.
@@ -139,6 +142,7 @@ func (t *tree) remove(path string) *node {
 	t.nodes[parent].removeChild(name)
 	delete(t.nodes, path)
 	delete(t.reap, path)
+	t.quotaRemoved(path, n)
 	return n
 }
 

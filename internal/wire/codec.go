@@ -94,8 +94,9 @@ func (e *Encoder) count(n, _ int) int {
 // A Decoder reads records from one frame's body. The first error sticks and
 // every read after it yields zero values.
 type Decoder struct {
-	b   []byte
-	err error
+	b     []byte
+	err   error
+	nulls bool
 }
 
 // NewDecoder returns a Decoder over b, which it does not keep references to
@@ -112,6 +113,10 @@ func (d *Decoder) Decode(rs ...Record) error {
 
 // Len returns the number of bytes not yet read.
 func (d *Decoder) Len() int { return len(d.b) }
+
+// Nulls reports whether a string, or a vector of strings, was null. Such a
+// value is read as empty; ZooKeeper mostly stumbles over it.
+func (d *Decoder) Nulls() bool { return d.nulls }
 
 // Err returns the first error.
 func (d *Decoder) Err() error { return d.err }
@@ -186,12 +191,17 @@ func (d *Decoder) buffer(v *[]byte) {
 
 func (d *Decoder) string(v *string) {
 	*v = ""
-	if n := d.length(); n > 0 {
+	switch n := d.length(); {
+	case n < 0:
+		d.nulls = true
+	case n > 0:
 		*v = string(d.take(n))
 	}
 }
 
 func (d *Decoder) strings(v *[]string) {
+	null := len(d.b) >= 4 && binary.BigEndian.Uint32(d.b) == 1<<32-1
+	d.nulls = d.nulls || null
 	n := d.count(0, 4)
 	*v = make([]string, n)
 	for i := range *v {
@@ -202,10 +212,10 @@ func (d *Decoder) strings(v *[]string) {
 func (d *Decoder) count(_, elem int) int {
 	var n int32
 	d.int(&n)
-	if n == -1 { // a null vector
+	if n < 0 { // null, or by ZooKeeper's reading empty
 		return 0
 	}
-	if n < 0 || int(n) > len(d.b)/elem {
+	if int(n) > len(d.b)/elem {
 		d.fail("%d elements, %d bytes left", n, len(d.b))
 		return 0
 	}
