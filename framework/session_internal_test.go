@@ -59,6 +59,12 @@ func TestAttachWhileClosing(t *testing.T) {
 	if !errors.Is(err, ErrClosed) || k.state != 0 {
 		t.Fatalf("%v, state %v", err, k.state)
 	}
+	s.conn, s.established = handMadeConn(s), true
+	s.connCancel = func(error) {}
+	s.detach(s.conn, errConnClosed)
+	if k.state != 0 {
+		t.Fatalf("state %v", k.state)
+	}
 }
 
 // TestCurrentOfLostSession: the session ends, and the next is connected,
