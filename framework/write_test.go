@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,21 +89,6 @@ func TestIdempotentSet(t *testing.T) {
 			t.Fatalf("without a lost reply: %v", err)
 		}
 	})
-}
-
-// onceCut cuts the connection in place of the first reply to an operation,
-// and runs f before that on another goroutine, so that it may use the server.
-func onceCut(op string, f func()) func(embedded.Request) embedded.Verdict {
-	var used atomic.Bool
-	return func(r embedded.Request) embedded.Verdict {
-		if r.Op != op || !used.CompareAndSwap(false, true) {
-			return embedded.Pass
-		}
-		done := make(chan struct{})
-		go func() { defer close(done); f() }()
-		<-done
-		return embedded.Cut
-	}
 }
 
 func TestDelete(t *testing.T) {
