@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -123,6 +124,42 @@ func TestReconnectPolicyThatEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if err := c.WaitConnected(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestDialTimeout: a server that cannot be reached is left for the next.
+func TestDialTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := startServer(t)
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == "a" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return srv.DialContext(ctx, network, address)
+		}
+		began := time.Now()
+		connect(t, pair{}, framework.WithDialer(dial), framework.WithDialTimeout(700*time.Millisecond))
+		if took := time.Since(began); took != 700*time.Millisecond {
+			t.Fatalf("connected after %v", took)
+		}
+	})
+}
+
+// TestDialContextIsNotTheCallers: a dial that timed out is a reason to try
+// again, though its error is one of a context.
+func TestDialContextIsNotTheCallers(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		c := newClient(t, srv, framework.WithDialer(dial), framework.WithConnectionTimeout(3*time.Second),
+			framework.WithRetry(retry.NTimes(1, time.Second)))
+		_, err := c.Exists(t.Context(), "/")
+		if errors.Is(err, context.DeadlineExceeded) || !framework.IsRetryable(err) || !strings.Contains(err.Error(), "deadline exceeded") {
 			t.Fatal(err)
 		}
 	})

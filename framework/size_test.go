@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/retry"
 )
 
 // TestTooLarge: refused before any I/O, and nothing else suffers.
@@ -96,6 +98,20 @@ func TestLargestRequest(t *testing.T) {
 		}
 		if len(st.ch) != 0 {
 			t.Fatal("the connection did not survive")
+		}
+	})
+}
+
+// TestMaxReply: a larger reply is taken for garbage.
+func TestMaxReply(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv, framework.WithMaxReply(2000), framework.WithRetry(retry.OneTime(time.Millisecond)))
+		create(t, c, "/n", string(make([]byte, 3000)))
+		if _, _, err := c.Get(t.Context(), "/n"); !errors.Is(err, framework.ErrConnectionLoss) || !strings.Contains(err.Error(), "the limit is 2000") {
+			t.Fatal(err)
+		}
+		if _, err := c.Exists(t.Context(), "/n"); err != nil {
+			t.Fatal(err)
 		}
 	})
 }
