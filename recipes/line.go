@@ -18,8 +18,9 @@ type rule struct {
 	// label comes before the sequence number in the contenders' names.
 	label string
 	// blocker returns the index of the contender that must leave before own's
-	// turn can come, and -1 if it has come. queue is in order. A contender
-	// that leaves must not block others more than it did before.
+	// turn can come, and -1 if it has come. queue is in order. Those that leave
+	// must only bring own's turn nearer, and none may come to stand ahead of
+	// one that is in line already.
 	blocker func(queue []contender, own int) int
 }
 
@@ -85,7 +86,8 @@ func (l *line) acquire(ctx context.Context, try bool) (*Lease, error) {
 		if err != nil {
 			return nil, err
 		}
-		h, err := p.take(ctx, children, try)
+		p.try = try
+		h, err := p.take(ctx, children)
 		if err == nil {
 			return h.first, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/recipes"
+	"github.com/batonzk/baton/retry"
 )
 
 // Rule 1: a node that is gone is never granted.
@@ -439,6 +440,38 @@ func TestMiddleOfTheLineGivesUp(t *testing.T) {
 		}
 		w.release(lease)
 		w.release(w.wait(as[2]))
+	})
+}
+
+// The place lasts as long as the session, however little patience the
+// client's retry policy has.
+func TestImpatientClientKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		lease := w.acquire(w.mutex())
+		ahead := w.queue(w.mutex())[0]
+		c := w.client(framework.WithRetry(retry.NTimes(1, 10*time.Millisecond)), framework.WithConnectionTimeout(50*time.Millisecond))
+		waiting := w.queue(recipes.NewInterProcessMutex(c, root))[0]
+		mine := w.last(w.clients[0])
+		// It is woken by the one ahead, and has no connection to look again.
+		defer w.srv.OnRequest(of(c, op("getChildren2")).once(func() {
+			w.link(c).refuse(true)
+			w.link(c).drop()
+		}))()
+		ahead.cancel()
+		<-ahead.done
+		time.Sleep(sessionTimeout / 2)
+		w.link(c).refuse(false)
+		time.Sleep(soon)
+		if waiting.returned() {
+			t.Fatalf("Acquire returned %v, %v", waiting.lease, waiting.err)
+		}
+		w.release(lease)
+		next := w.wait(waiting)
+		if next.Path() != mine {
+			t.Errorf("the lease's node is %s, its place was %s", next.Path(), mine)
+		}
+		w.release(next)
 	})
 }
 

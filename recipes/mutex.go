@@ -66,8 +66,9 @@ func validateRoot(client *framework.Client, path string) error {
 // ended.
 //
 // If the session is lost while the call waits, it asks again in the next one,
-// at the end of the line. A connection loss alone costs nothing, not even the
-// place.
+// at the end of the line. A connection loss in line costs nothing, not even the
+// place. To get into the line takes a connection, for which the call waits as
+// the client's retry policy says.
 func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, false)
 }

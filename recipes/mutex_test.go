@@ -3,7 +3,6 @@ package recipes_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -383,43 +382,4 @@ func TestDataOverTheLimit(t *testing.T) {
 		_, err := m.Acquire(w.ctx)
 		wantErr(t, "Acquire", err, framework.ErrTooLarge)
 	})
-}
-
-func ExampleInterProcessMutex() {
-	srv, err := embedded.Start()
-	if err != nil {
-		panic(err)
-	}
-	defer srv.Close()
-	client, err := framework.New(srv)
-	if err != nil {
-		panic(err)
-	}
-	if err := client.Start(); err != nil {
-		panic(err)
-	}
-	defer client.Close()
-
-	ctx := context.Background()
-	mutex := recipes.NewInterProcessMutex(client, "/locks/nightly-report")
-	lease, err := mutex.Acquire(ctx)
-	if err != nil {
-		panic(err)
-	}
-	defer lease.Release()
-
-	fmt.Println("the lock is", lease.State())
-	_, err = mutex.TryAcquire(ctx) // a contender of its own
-	fmt.Println("another gets it:", !errors.Is(err, recipes.ErrHeld))
-	again, err := mutex.TryAcquire(lease.Context(ctx)) // re-enters
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println("the same token:", again.Token() == lease.Token())
-	fmt.Println("released:", again.Release() == nil && lease.Release() == nil)
-	// Output:
-	// the lock is held
-	// another gets it: false
-	// the same token: true
-	// released: true
 }

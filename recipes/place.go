@@ -19,6 +19,7 @@ type place struct {
 	owner   int64     // the ephemeral owner, as the server said
 	session *framework.Session
 	joined  time.Time
+	try     bool // do not wait
 
 	gone   bool                // somebody deleted the node
 	dead   map[string]struct{} // contenders that nobody alive owns
@@ -33,12 +34,12 @@ type place struct {
 // true at one moment of the servers' time when it does: the node was in the
 // list, or watched, its owner is the session, which lives at the end still,
 // and nobody ahead remained.
-func (p *place) take(ctx context.Context, children []string, try bool) (*hold, error) {
+func (p *place) take(ctx context.Context, children []string) (*hold, error) {
 	if p.owner != p.session.ID() {
 		return nil, fmt.Errorf("%w: the node belongs to session %#x, not %#x", errAgain, p.owner, p.session.ID())
 	}
 	for {
-		if err := p.await(ctx, children, try); err != nil {
+		if err := p.await(ctx, children); err != nil {
 			return nil, err
 		}
 		h, err := p.grant(ctx)
@@ -54,7 +55,7 @@ func (p *place) take(ctx context.Context, children []string, try bool) (*hold, e
 }
 
 // await returns when the place's turn has come.
-func (p *place) await(ctx context.Context, children []string, try bool) error {
+func (p *place) await(ctx context.Context, children []string) error {
 	for {
 		queue, err := p.tellTwins(ctx, p.living(p.line.contenders(children)))
 		if err != nil {
@@ -65,7 +66,7 @@ func (p *place) await(ctx context.Context, children []string, try bool) error {
 			p.gone = true
 			return fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
 		}
-		turn, err := p.stand(ctx, queue, own, try)
+		turn, err := p.stand(ctx, queue, own)
 		if turn || err != nil {
 			return err
 		}
@@ -88,13 +89,27 @@ func (p *place) living(queue []contender) []contender {
 
 // list lists the children of the line's root. A root that is not there has
 // taken the place with it.
-func (p *place) list(ctx context.Context) ([]string, error) {
-	children, _, err := p.line.client.Children(ctx, p.line.path)
+func (p *place) list(ctx context.Context) (children []string, err error) {
+	err = p.persist(ctx, func() (err error) {
+		children, _, err = p.line.client.Children(ctx, p.line.path)
+		return err
+	})
 	if errors.Is(err, framework.ErrNoNode) {
 		p.gone = true
 		return nil, fmt.Errorf("%w: %s does not exist", errAgain, p.line.path)
 	}
 	return children, p.failure(ctx, err)
+}
+
+// persist reads again for as long as it only lacks a connection, whatever the
+// client's retry policy says: the place is kept as long as the session is.
+func (p *place) persist(ctx context.Context, read func() error) error {
+	for {
+		err := read()
+		if p.try || !framework.IsRetryable(err) || ctx.Err() != nil || p.session.Err() != nil {
+			return err
+		}
+	}
 }
 
 // stand waits at own's place in the queue, which is as it was listed, and
@@ -106,7 +121,7 @@ func (p *place) list(ctx context.Context) ([]string, error) {
 // without another read. For rule 1, that own node is still there then, a
 // second watch stands on own node: within one connection the events come in
 // the order of the deletions.
-func (p *place) stand(ctx context.Context, queue []contender, own int, try bool) (bool, error) {
+func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, error) {
 	for {
 		b := p.line.rule.blocker(queue, own)
 		if b < 0 {
@@ -114,7 +129,7 @@ func (p *place) stand(ctx context.Context, queue []contender, own int, try bool)
 		}
 		p.ahead = own
 		p.behind = framework.JoinPath(p.line.path, queue[b].name)
-		data, stat, watch, err := p.look(ctx, try)
+		data, stat, watch, err := p.look(ctx)
 		if errors.Is(err, framework.ErrNoNode) {
 			return false, nil
 		}
@@ -128,7 +143,7 @@ func (p *place) stand(ctx context.Context, queue []contender, own int, try bool)
 			queue, own = without(queue, b), ownAfter(own, b)
 			continue
 		}
-		if try {
+		if p.try {
 			return false, ErrHeld
 		}
 		rest, last := without(queue, b), ownAfter(own, b)
@@ -148,13 +163,17 @@ func ownAfter(own, i int) int {
 	return own
 }
 
-// look reads the node that p stands behind, with a watch unless try is set.
-func (p *place) look(ctx context.Context, try bool) ([]byte, framework.Stat, *framework.Watch, error) {
-	if !try {
-		return p.line.client.GetW(ctx, p.behind)
-	}
-	data, stat, err := p.line.client.Get(ctx, p.behind)
-	return data, stat, nil, err
+// look reads the node that p stands behind, with a watch if p is to wait.
+func (p *place) look(ctx context.Context) (data []byte, stat framework.Stat, watch *framework.Watch, err error) {
+	err = p.persist(ctx, func() (err error) {
+		if p.try {
+			data, stat, err = p.line.client.Get(ctx, p.behind)
+		} else {
+			data, stat, watch, err = p.line.client.GetW(ctx, p.behind)
+		}
+		return err
+	})
+	return data, stat, watch, err
 }
 
 // bury remembers a contender whose node is not ephemeral: it belongs to
@@ -202,7 +221,11 @@ func (p *place) outwait(ctx context.Context, watch *framework.Watch, next bool) 
 
 // watchOwn sets the watch on the own node.
 func (p *place) watchOwn(ctx context.Context) error {
-	w, err := p.line.watchOwn(ctx, p.path, p.session)
+	var w *ownWatch
+	err := p.persist(ctx, func() (err error) {
+		w, err = p.line.watchOwn(ctx, p.path, p.session)
+		return err
+	})
 	if errors.Is(err, errNodeDeleted) {
 		p.gone = true
 		return fmt.Errorf("%w: %w", errAgain, err)

@@ -18,7 +18,8 @@ import (
 func (p *place) tellTwins(ctx context.Context, queue []contender) ([]contender, error) {
 	unknown := p.knownTwins(queue)
 	if len(unknown) > 0 {
-		if err := p.readTwins(ctx, unknown); err != nil {
+		err := p.persist(ctx, func() error { return p.readTwins(ctx, unknown) })
+		if err != nil {
 			return nil, p.failure(ctx, err)
 		}
 		p.knownTwins(queue)

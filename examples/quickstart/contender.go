@@ -14,17 +14,17 @@ import (
 type contender struct {
 	*game
 	name    string
-	crashes bool          // in the middle
+	crashes bool          // in its first turn
+	first   bool          // gets the lock before the others come
 	started chan struct{} // closed when its first turn has begun
 
 	client *framework.Client
 	wire   *wire
 }
 
-// crasher is the contender that crashes, and crashTurn the turn in which it
-// does. Others come after it.
-func (g *game) crasher() int   { return min(1, g.turns-1) }
-func (g *game) crashTurn() int { return (g.turns + 1) / 2 }
+// crasher is the contender that crashes, in its first turn: then somebody
+// always comes after it.
+func (g *game) crasher() int { return min(1, g.turns-1) }
 
 func (c *contender) play(ctx context.Context) error {
 	c.wire = newWire(c.servers)
@@ -45,15 +45,40 @@ func (c *contender) play(ctx context.Context) error {
 		if n == 1 {
 			close(c.started)
 		}
-		if c.crashes && n == c.crashTurn() {
+		if c.first && n == 1 {
+			err = c.gather(lease.Context(ctx))
+		}
+		if err == nil && c.crashes {
 			return c.crash(ctx, t, lease)
 		}
-		err = c.turn(ctx, t, lease)
+		if err == nil {
+			err = c.turn(ctx, t, lease)
+		}
 		if err := errors.Join(err, lease.Release()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// gather waits until all stand in line.
+func (c *contender) gather(ctx context.Context) error {
+	for {
+		line, _, watch, err := c.judge.ChildrenW(ctx, c.path)
+		if err != nil {
+			return err
+		}
+		if len(line) >= c.contenders {
+			watch.Stop()
+			return nil
+		}
+		select {
+		case <-watch.Event():
+		case <-ctx.Done():
+			watch.Stop()
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // turn works for as long as the lease lasts.

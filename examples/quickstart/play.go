@@ -75,7 +75,7 @@ func (g *game) contend(ctx context.Context) error {
 	defer cancel(nil)
 	var done sync.WaitGroup
 	for i := range g.contenders {
-		c := &contender{game: g, name: string(rune('A' + i)), crashes: i == g.crasher(), started: make(chan struct{})}
+		c := &contender{game: g, name: string(rune('A' + i)), first: i == 0, crashes: i == g.crasher(), started: make(chan struct{})}
 		done.Add(1)
 		go func() {
 			defer done.Done()

@@ -34,7 +34,7 @@ func (g *game) summary(ctx context.Context, out io.Writer) error {
 }
 
 func (g *game) checkTurns() check {
-	got, want := len(g.record.turns), g.contenders*g.turns-(g.turns-g.crashTurn())
+	got, want := len(g.record.turns), g.contenders*g.turns-(g.turns-1)
 	c := check{name: "turns", text: fmt.Sprintf("%d, as many as there should be", got)}
 	if got != want {
 		c.err = fmt.Errorf("%d, not %d", got, want)
@@ -80,6 +80,9 @@ func (r *record) checkOrder() check {
 		kept++
 	}
 	c.text = fmt.Sprintf("kept, %d times the one who was next came next", kept)
+	if kept == 0 {
+		c.err = errors.New("nobody was ever waiting")
+	}
 	return c
 }
 
