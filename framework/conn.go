@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonzk/baton/internal/wire"
@@ -42,7 +43,8 @@ type conn struct {
 	rest    []byte // what the driver has still to read of it
 	vouches bool   // an answer on this connection shows that the session lives
 
-	broken chan struct{} // closed when err is set
+	broken   chan struct{} // closed when err is set
+	farewell atomic.Int32  // xid of the driver's request to close the session, 0 before
 
 	mu        sync.Mutex
 	writable  sync.Cond // out is not empty, or err is set
@@ -53,7 +55,6 @@ type conn struct {
 	greeted   bool  // the connect request is sent
 	helloSent int64 // when
 	ready     bool  // the handshake is over
-	farewell  int32 // the driver's request to close the session, 0 before
 	refusal   error // why nothing more is to be sent, if err is not set
 	err       error
 }
@@ -91,7 +92,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	case wire.XidPing:
 		c.pings = append(c.pings, now)
 	default: // it has no other request to make
-		c.farewell = xid
+		c.farewell.Store(xid)
 	}
 	c.out = append(c.out, p...)
 	c.writable.Signal()

@@ -48,8 +48,9 @@
 //   - That a session seen alive still lives when the next line runs. What must
 //     not happen after the end of a session has to be checked where it
 //     happens: by the version of a node in [Client.Multi], or by a token.
-//   - The deadline assumes that the clocks of client and servers run at about
-//     the same speed. Where they read the same time does not matter.
+//   - The deadline assumes that the monotonic clocks of client and servers run
+//     at about the same speed; what time they show does not matter. The clock
+//     of a stopped process runs on, that of a suspended machine does not.
 //   - A watch reports that there was a change, not how many.
 //   - Reads may be stale: they are never older than what the session has seen,
 //     but a server may lag behind the others until [Client.Sync].

@@ -47,7 +47,7 @@ func (c *conn) receive() error {
 	case wire.XidAuth:
 		return c.receiveAuth(h.Err)
 	}
-	if c.isFarewell(h.Xid) {
+	if h.Xid > 0 && h.Xid == c.farewell.Load() {
 		c.rest = c.frame
 		return nil
 	}
@@ -135,12 +135,6 @@ func (c *conn) confirm(sent int64) {
 	if c.vouches {
 		c.session.confirm(sent)
 	}
-}
-
-func (c *conn) isFarewell(xid int32) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.farewell != 0 && xid == c.farewell
 }
 
 func (c *conn) receiveAuth(code wire.Code) error {

@@ -29,8 +29,8 @@ func (k *core) run() {
 		if k.ctx.Err() != nil {
 			return
 		}
-		if k.now()-began > int64(k.sessionTimeout) {
-			pauses.Reset()
+		if k.now()-began > int64(s.patience()) {
+			pauses.Reset() // not after a session that was lost at once
 		}
 		sleep(k.ctx, nextPause(pauses))
 	}
