@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,12 +37,17 @@ func isProtection(prefix string) bool {
 
 // parseSequence reads a parent's counter, a signed 32-bit number that the
 // server formats with %010d: 0000000007, 2147483647, -2147483648, -000000007.
+// Nothing else will do.
 func parseSequence(s string) (int32, bool) {
 	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil || fmt.Sprintf("%010d", n) != s {
+	if err != nil || s[0] == '+' {
 		return 0, false
 	}
-	return int32(n), true
+	written := len(s) == 10
+	if s[0] == '-' {
+		written = n < 0 && (len(s) == 10 || len(s) == 11 && s[1] != '0')
+	}
+	return int32(n), written
 }
 
 // compareFrom orders contenders as seen from the sequence number pivot. The

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -30,7 +31,7 @@ func TestParseContender(t *testing.T) {
 	}
 	for _, name := range []string{
 		"", "0", "0000000000", "workid", "-lock-", "lock-", "lock-0", "lock-00000000000", "lock-2147483648",
-		"lock-+000000001", "lock--2147483649", "lock- 000000001", "lock-000000000x", "lock-0000000001-", "block-0000000001",
+		"lock-+000000001", "lock--2147483649", "lock- 000000001", "lock-000000000x", "lock--000000000", "lock--0000000000", "lock--00000001", "lock-0000000001-", "block-0000000001",
 		"my-lock-0000000001", "_c_-lock-0000000001", "_c_xlock-0000000001", uuid + "__lock__0000000001",
 		"_c_" + uuid + "-lease-0000000001", "_c_" + uuid + "-lock-٠٠٠٠٠٠٠٠٠١", "LOCK-0000000001",
 	} {
@@ -48,6 +49,30 @@ func TestParseSequenceReadsWhatServersWrite(t *testing.T) {
 			t.Fatalf("parseSequence of %d = %d, %v", n, got, ok)
 		}
 	})
+}
+
+func TestParseSequenceReadsNothingElse(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringMatching(`[-+ 0]?[0-3]{1,2}[0-9]{6,10}`).Draw(t, "s")
+		n, err := strconv.ParseInt(s, 10, 32)
+		want := err == nil && fmt.Sprintf("%010d", n) == s
+		if _, ok := parseSequence(s); ok != want {
+			t.Fatalf("parseSequence(%q) reads it: %v, want %v", s, ok, want)
+		}
+	})
+}
+
+func BenchmarkLineUp(b *testing.B) {
+	var children []string
+	for i := range 1000 {
+		children = append(children, fmt.Sprintf("_c_4d1cbd50-5fd8-4d21-9a56-5a07f4e4b0e5-lock-%010d", (i*7919)%1000))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		queue, _ := partition("lock-", children)
+		lineUp(queue, queue[0])
+	}
 }
 
 func TestOrderWrapsAround(t *testing.T) {

@@ -42,8 +42,8 @@ func WithData(data []byte) Option {
 // WithRevocationListener sets a function that hears when somebody asks for
 // the lock with [Revoke], or with Curator's Revoker. It is called with the
 // lease that was granted first, once for each request, on a goroutine of its
-// own that the client's Close waits for. Nothing ends unless the listener
-// ends it; see [EndWhenRevoked] for the other way.
+// own. The client's Close waits for it, so it must not call Close. Nothing
+// ends unless the listener ends it; see [EndWhenRevoked] for the other way.
 func WithRevocationListener(f func(*Lease)) Option {
 	return func(s *settings) {
 		if f == nil {
