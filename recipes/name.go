@@ -60,11 +60,10 @@ func parseSequence(s string) (int32, bool) {
 // creation decides.
 func compareFrom(pivot int32) func(a, b contender) int {
 	return func(a, b contender) int {
-		return cmp.Or(
-			cmp.Compare(a.seq-pivot, b.seq-pivot),
-			cmp.Compare(a.czxid, b.czxid),
-			strings.Compare(a.name, b.name),
-		)
+		if d := cmp.Compare(a.seq-pivot, b.seq-pivot); d != 0 {
+			return d
+		}
+		return cmp.Or(cmp.Compare(a.czxid, b.czxid), strings.Compare(a.name, b.name))
 	}
 }
 
