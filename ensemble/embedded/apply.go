@@ -13,7 +13,7 @@ func (s *Server) apply(v *view, t *txn) wire.Record {
 		return &wire.Empty{}
 	case wire.OpSetData:
 		n := s.tree.get(t.path)
-		s.tree.counted(t.path, 0, len(t.data)-len(n.data))
+		s.tree.changed(t.path, len(t.data)-len(n.data))
 		n.data, n.version, n.mzxid, n.mtime = t.data, t.version, v.zxid, v.now
 		s.dataWatches.trigger(t.path, wire.EventNodeDataChanged, n.acl, nil)
 		return &wire.StatResponse{Stat: n.stat()}
@@ -36,6 +36,7 @@ func (s *Server) applyCreate(v *view, t *txn) wire.Record {
 	if t.kind == ephemeral {
 		if owner := s.sessions[t.owner]; owner != nil {
 			owner.ephemerals[t.path] = n
+			owner.owner = true
 			owner.set.added(len(owner.ephemerals))
 		}
 	}

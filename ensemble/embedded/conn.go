@@ -39,6 +39,12 @@ type conn struct {
 	reason  string       // why the server closed it; to be read when done is closed
 	sid     atomic.Int64 // the session's id, or the one that is to be resumed
 
+	number  int64 // grows with each connection
+	since   time.Time
+	began   time.Duration // on the server's clock
+	traffic traffic
+	last    last
+
 	// srv.mu guards these.
 	session *session
 	ids     []identity
@@ -47,6 +53,8 @@ type conn struct {
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{srv: s, nc: nc, in: bufio.NewReaderSize(nc, 16<<10), out: newQueue(), done: make(chan struct{})}
 	c.ids = []identity{{"ip", clientIP(nc)}}
+	c.number, c.since, c.began = s.connected.Add(1), time.Now(), s.clock.elapsed()
+	c.last.reset()
 	return c
 }
 
@@ -77,6 +85,7 @@ func (c *conn) ended() bool { return c.session == nil || c.session.conn != c }
 // send queues a frame; a client that lets too much pile up is cut off. Caller
 // holds srv.mu.
 func (c *conn) send(frame []byte) {
+	c.sent()
 	if !c.out.push(frame) {
 		c.close("client does not read")
 	}
@@ -126,10 +135,12 @@ func (c *conn) serve() error {
 		if frame, err = c.readFrame(); err != nil {
 			return err
 		}
+		start := c.srv.clock.elapsed()
+		c.received()
 		if err = c.srv.gate.wait(c); err != nil {
 			return err
 		}
-		more, err = c.handle(frame)
+		more, err = c.handle(frame, start)
 	}
 	return err
 }
@@ -138,11 +149,15 @@ func (c *conn) serve() error {
 // client now has a session.
 func (c *conn) handshake() (bool, error) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(handshakeTimeout))
+	if c.word() {
+		return false, nil
+	}
 	frame, err := c.readFrame()
 	if err != nil {
 		return false, fmt.Errorf("no connect request: %w", err)
 	}
 	_ = c.nc.SetReadDeadline(time.Time{})
+	c.received()
 	var r wire.ConnectRequest
 	if err := wire.NewDecoder(frame).Decode(&r); err != nil {
 		return false, err

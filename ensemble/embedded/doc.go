@@ -25,7 +25,8 @@
 // Every operation that clients in use send: the create family, delete, the
 // reads, setData, ACLs, sync, multi and multiRead, authentication by digest,
 // all kinds of watches including persistent and recursive ones, session
-// resumption and expiry, containers and TTL nodes.
+// resumption and expiry, containers and TTL nodes; and the four-letter words
+// that tools parse, on the same port.
 //
 // Its rules are those of ZooKeeper 3.8.0 as Debian ships it, read in its
 // source and compared with a running server: statistics, transaction numbers,
@@ -38,8 +39,10 @@
 //   - a check outside a multi is answered when it succeeds; a real server then
 //     sends nothing;
 //   - what is refused because of [WithoutContainers] keeps its connection;
-//   - quotas are counted but never enforced; SASL and the four-letter words are
-//     not there.
+//   - quotas are counted but never enforced, and there is no SASL;
+//   - all four-letter words are answered without being allowed first; "mntr"
+//     names all metrics of a real server, but those of parts that are not here
+//     are 0.
 //
 // # Faults
 //

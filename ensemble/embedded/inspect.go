@@ -22,7 +22,7 @@ func (s *Server) Sessions() []SessionInfo {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	infos := make([]SessionInfo, 0, len(s.sessions))
-	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+	for _, id := range s.sessionIDs() {
 		ses := s.sessions[id]
 		infos = append(infos, SessionInfo{
 			ID: id, Timeout: ses.timeout, Connected: ses.conn != nil, Ephemerals: ses.owned(),
@@ -30,6 +30,10 @@ func (s *Server) Sessions() []SessionInfo {
 	}
 	return infos
 }
+
+// sessionIDs returns the ids of all sessions, in order. Caller holds s.mu, in
+// either mode.
+func (s *Server) sessionIDs() []int64 { return slices.Sorted(maps.Keys(s.sessions)) }
 
 // owned returns the paths of the session's ephemeral nodes in the order of
 // their creation.

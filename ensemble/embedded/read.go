@@ -119,6 +119,16 @@ func (ses *session) listed() []string {
 	return values(elements)
 }
 
+// kept returns the same in the order of the set itself.
+func (ses *session) kept() []string {
+	elements := make([]element, 0, len(ses.ephemerals))
+	for path, n := range ses.ephemerals {
+		elements = append(elements, element{path, hashOf(path), n.seq})
+	}
+	ses.set.list(elements)
+	return values(elements)
+}
+
 // sync has nothing to wait for: there is one server.
 func (s *Server) sync(_ *conn, r *wire.PathRequest) (wire.Record, wire.Code) {
 	return r, wire.CodeOK

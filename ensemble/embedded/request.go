@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"time"
+
 	"github.com/batonzk/baton/internal/wire"
 )
 
@@ -83,7 +85,7 @@ func newReconfig() wire.Record { return new(wire.ReconfigRequest) }
 
 // handle carries out the request in frame. It reports whether the connection
 // goes on; if not, a nil error says that what is queued is still to be sent.
-func (c *conn) handle(frame []byte) (more bool, err error) {
+func (c *conn) handle(frame []byte, start time.Duration) (more bool, err error) {
 	d := wire.NewDecoder(frame)
 	var h wire.RequestHeader
 	if err := d.Decode(&h); err != nil {
@@ -120,6 +122,7 @@ func (c *conn) handle(frame []byte) (more bool, err error) {
 		}
 		c.out.fill(x.slot, x.judged(v))
 	}
+	c.answered(&h, x.zxid, start)
 	return h.Op != wire.OpCloseSession && x.code != wire.CodeAuthFailed, nil
 }
 
@@ -180,6 +183,7 @@ func (x *execution) run() bool {
 	x.reply(reply)
 	if x.hold {
 		x.slot = c.out.reserve()
+		c.sent()
 		return true
 	}
 	c.send(x.frame)

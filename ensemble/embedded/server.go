@@ -28,6 +28,10 @@ type Server struct {
 	hooks   hooks
 	due     due
 	refused atomic.Bool
+
+	traffic   traffic
+	connected atomic.Int64 // connections so far
+
 	closing chan struct{}
 	wg      sync.WaitGroup // every goroutine of the server
 

@@ -20,6 +20,7 @@ type session struct {
 	password   []byte
 	timeout    time.Duration
 	conn       *conn            // the present one; nil while there is none
+	owner      bool             // it has, or had, ephemeral nodes
 	ephemerals map[string]*node // by path
 	set        hashSet          // of their paths
 	deadline   atomic.Int64     // when it expires: a time.Duration on the server's clock
@@ -35,10 +36,16 @@ func firstSessionID() int64 {
 	return 1<<56 | int64(binary.BigEndian.Uint64(b[:])&0xff_ffff_ffff)<<16
 }
 
+// The limits of a session's timeout, in ticks.
+const (
+	minTicks = 2
+	maxTicks = 20
+)
+
 // negotiate brings a timeout that a client asks for into the allowed range.
 func (s *Server) negotiate(millis int32) time.Duration {
 	d := time.Duration(millis) * time.Millisecond
-	return min(max(d, 2*s.cfg.tick), 20*s.cfg.tick)
+	return min(max(d, minTicks*s.cfg.tick), maxTicks*s.cfg.tick)
 }
 
 // newSession starts a session. Caller holds s.mu exclusively.
@@ -133,6 +140,7 @@ var errAhead = errors.New("client has seen a later transaction than the server's
 // connect answers a connect request on c: it makes a session or resumes one.
 // It reports whether c now has a session.
 func (s *Server) connect(c *conn, r *wire.ConnectRequest) (bool, error) {
+	start := s.clock.elapsed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.LastZxidSeen > s.zxid {
@@ -159,5 +167,8 @@ func (s *Server) connect(c *conn, r *wire.ConnectRequest) (bool, error) {
 		reply.TimeoutMillis = int32(timeout / time.Millisecond)
 	}
 	c.send(wire.AppendFrame(nil, reply))
+	if r.SessionID == 0 {
+		c.answered(&wire.RequestHeader{Op: wire.OpCreateSession}, s.zxid, start)
+	}
 	return ses != nil, nil
 }

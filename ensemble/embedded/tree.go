@@ -103,6 +103,7 @@ type tree struct {
 	reap  map[string]*node // containers and timed nodes
 	seq   int64            // of the last node made
 
+	size   int                 // of all paths and data, in bytes
 	quotas map[string]struct{} // paths that have one
 }
 
@@ -110,6 +111,7 @@ func newTree() *tree {
 	t := &tree{nodes: make(map[string]*node), reap: make(map[string]*node), quotas: make(map[string]struct{})}
 	root := &node{data: []byte{}, record: record{acl: openACL}}
 	t.nodes["/"] = root
+	t.size = len("/")
 	t.nodes[""] = root // the root has an alias, as in ZooKeeper
 	for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
 		t.add(path, &node{data: []byte{}, record: record{acl: openACL}})
@@ -132,6 +134,7 @@ func (t *tree) add(path string, n *node) {
 	if n.kind == container || n.kind == timed {
 		t.reap[path] = n
 	}
+	t.size += len(path) + len(n.data)
 	t.quotaAdded(path, n)
 }
 
@@ -142,8 +145,15 @@ func (t *tree) remove(path string) *node {
 	t.nodes[parent].removeChild(name)
 	delete(t.nodes, path)
 	delete(t.reap, path)
+	t.size -= len(path) + len(n.data)
 	t.quotaRemoved(path, n)
 	return n
+}
+
+// changed notes that the data of the node at path is to grow by so many bytes.
+func (t *tree) changed(path string, bytes int) {
+	t.size += bytes
+	t.counted(path, 0, bytes)
 }
 
 // count returns the number of nodes below n.
