@@ -230,7 +230,9 @@ func (w *world) conformLoss(fault func(l *link)) {
 	wantErr(w, "the cause", context.Cause(ctx), recipes.ErrLost, framework.ErrSessionLost)
 	wantErr(w, "the lease", lease.Err(), recipes.ErrLost)
 	next := w.wait(waiting)
-	if !waiting.at.After(lost) {
+	// The grant has looked at the lease and found it lost. In real time the
+	// order in which two goroutines run says less.
+	if w.srv != nil && !waiting.at.After(lost) {
 		w.Errorf("the next one was granted %v before the lease was lost", lost.Sub(waiting.at))
 	}
 	w.release(next)

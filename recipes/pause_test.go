@@ -26,7 +26,7 @@ import (
 // lock at that server and is going to be stopped.
 const pausedHolderEnv = "BATON_TEST_PAUSED_HOLDER"
 
-const pausedTimeout = time.Second // of the sessions
+const pausedTimeout = 2 * time.Second // of the sessions
 
 // T11: a process is stopped for several session timeouts while it holds locks.
 // When it goes on, the first thing it asks each lease says lost; that does not
