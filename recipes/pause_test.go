@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batonzk/baton/ensemble"
+	"github.com/batonzk/baton/ensemble/apache"
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/internal/testenv"
@@ -39,7 +40,7 @@ func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
-		srv, err := embedded.Start(embedded.WithTick(100 * time.Millisecond))
+		srv, err := embedded.Start(embedded.WithTick(conformTick))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +53,7 @@ func TestStoppedHolder(t *testing.T) {
 	})
 	t.Run("apache", func(t *testing.T) {
 		t.Parallel()
-		testStoppedHolder(t, testenv.StartApache(t, 1).Connect())
+		testStoppedHolder(t, testenv.StartApache(t, 1, apache.WithTick(conformTick)).Connect())
 	})
 }
 
@@ -66,7 +67,7 @@ func testStoppedHolder(t *testing.T, connect string) {
 	holder := startHolder(t, connect)
 	tokens := make([]int64, len(firstLooks))
 	waiting := make([]*attempt, len(firstLooks))
-	c := w.client()
+	c := w.client(framework.WithSessionTimeout(5 * pausedTimeout)) // must not be lost meanwhile
 	for i := range firstLooks {
 		holder.says(t, "holds %d", &tokens[i])
 		waiting[i] = w.attempt(recipes.NewInterProcessMutex(c, holderPath(i)))
