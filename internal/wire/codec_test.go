@@ -75,15 +75,3 @@ func TestHostileCounts(t *testing.T) {
 		}
 	}
 }
-
-func FuzzDecode(f *testing.F) {
-	for _, r := range samples {
-		f.Add(Append(nil, r))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, r := range samples {
-			got := reflect.New(reflect.TypeOf(r).Elem()).Interface().(Record)
-			_ = NewDecoder(b).Decode(got)
-		}
-	})
-}
