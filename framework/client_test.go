@@ -13,8 +13,7 @@ import (
 
 func TestConnectAndClose(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *embedded.Server) {
-		c := newClient(t, srv)
-		st := record(c)
+		c, st := recorded(t, srv)
 		st.want(t, framework.Connected)
 		create(t, c, "/a", "x", framework.WithMode(framework.Ephemeral))
 		id := c.Session().ID()

@@ -63,8 +63,8 @@ func TestSilentServerOnReconnect(t *testing.T) {
 		if n := len(tries.get()); n < 3 {
 			t.Fatalf("%d attempts, want several within the session timeout: %+v", n, tries.get())
 		}
-		srv.Unsilence()
 		st := record(c)
+		srv.Unsilence()
 		if got := st.next(t); got.State == framework.Lost {
 			t.Fatal("lost, though the server was back in time")
 		}

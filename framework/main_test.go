@@ -42,6 +42,21 @@ const sessionTimeout = 6 * time.Second
 // newClient returns a started client, closed at the test's end.
 func newClient(t *testing.T, ens framework.Ensemble, opts ...framework.Option) *framework.Client {
 	t.Helper()
+	c := unstarted(t, ens, opts...)
+	start(t, c)
+	return c
+}
+
+func start(t *testing.T, c *framework.Client) {
+	t.Helper()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unstarted returns a client, closed at the test's end.
+func unstarted(t *testing.T, ens framework.Ensemble, opts ...framework.Option) *framework.Client {
+	t.Helper()
 	c, err := framework.New(ens, append([]framework.Option{framework.WithSessionTimeout(sessionTimeout)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -51,10 +66,16 @@ func newClient(t *testing.T, ens framework.Ensemble, opts ...framework.Option) *
 			t.Error(err)
 		}
 	})
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
 	return c
+}
+
+// recorded returns a started client whose states are recorded from the first.
+func recorded(t *testing.T, ens framework.Ensemble, opts ...framework.Option) (*framework.Client, *states) {
+	t.Helper()
+	c := unstarted(t, ens, opts...)
+	st := record(c)
+	start(t, c)
+	return c, st
 }
 
 // connect returns a connected client.

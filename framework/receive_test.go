@@ -152,8 +152,7 @@ func TestOtherSessionResumed(t *testing.T) {
 			c.serve(nil)
 		}
 	}, func(t *testing.T, srv *fake) {
-		c := newClient(t, srv)
-		st := record(c)
+		_, st := recorded(t, srv)
 		st.want(t, framework.Connected, framework.Suspended, framework.Lost)
 		if got := st.next(t); got.State != framework.Reconnected || got.Session != 8 {
 			t.Fatalf("%+v", got)
@@ -232,8 +231,7 @@ func TestReadOnlyServer(t *testing.T) {
 		}
 		c.serve(nil)
 	}, func(t *testing.T, srv *fake) {
-		c := newClient(t, srv, framework.WithReadOnly())
-		st := record(c)
+		c, st := recorded(t, srv, framework.WithReadOnly())
 		began := time.Now()
 		st.want(t, framework.Connected, framework.Suspended, framework.ReadOnly)
 		if !c.State().IsConnected() {

@@ -15,8 +15,7 @@ import (
 
 func TestDropKeepsSession(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *embedded.Server) {
-		c := newClient(t, srv)
-		st := record(c)
+		_, st := recorded(t, srv)
 		first := st.next(t)
 		srv.DropConnections()
 		suspended, again := st.next(t), st.next(t)
@@ -34,8 +33,7 @@ func TestDropKeepsSession(t *testing.T) {
 
 func TestExpiryByServer(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *embedded.Server) {
-		c := newClient(t, srv)
-		st := record(c)
+		c, st := recorded(t, srv)
 		first := st.next(t)
 		old, began := c.Session(), time.Now()
 		if err := srv.ExpireSession(first.Session); err != nil {
@@ -65,11 +63,12 @@ func TestExpiryByServer(t *testing.T) {
 // the other is not delayed, and the slow one gets all of them in the end.
 func TestSlowListener(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *embedded.Server) {
-		c := newClient(t, srv)
+		c := unstarted(t, srv)
 		gate := make(chan struct{})
 		var slow, fast []framework.StateChange
 		c.OnState(func(ch framework.StateChange) { <-gate; slow = append(slow, ch) })
 		c.OnState(func(ch framework.StateChange) { fast = append(fast, ch) })
+		start(t, c)
 		for range 150 {
 			time.Sleep(10 * time.Second)
 			srv.DropConnections()
@@ -97,13 +96,14 @@ func TestSlowListener(t *testing.T) {
 
 func TestListenerMayCallClient(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *embedded.Server) {
-		c := newClient(t, srv)
+		c := unstarted(t, srv)
 		got := make(chan error, 10)
 		c.OnState(func(ch framework.StateChange) {
 			_, err := c.Exists(t.Context(), "/")
 			_, _ = c.State(), c.Session()
 			got <- err
 		})
+		start(t, c)
 		if err := <-got; err != nil {
 			t.Fatal(err)
 		}
@@ -112,9 +112,10 @@ func TestListenerMayCallClient(t *testing.T) {
 
 func TestRemoveListener(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *embedded.Server) {
-		c := newClient(t, srv)
+		c := unstarted(t, srv)
 		var seen []framework.State
 		remove := c.OnState(func(ch framework.StateChange) { seen = append(seen, ch.State) })
+		start(t, c)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		remove()
@@ -162,7 +163,7 @@ func TestStatesUnderRandomFaults(t *testing.T) {
 		var logs [2][]framework.StateChange
 		synctest.Test(t, func(t *testing.T) {
 			srv := startServer(t)
-			c := newClient(t, srv)
+			c := unstarted(t, srv)
 			for i := range logs {
 				c.OnState(func(ch framework.StateChange) {
 					mu.Lock()
@@ -170,6 +171,7 @@ func TestStatesUnderRandomFaults(t *testing.T) {
 					logs[i] = append(logs[i], ch)
 				})
 			}
+			start(t, c)
 			for i, step := range steps {
 				randomFault(srv, step)
 				time.Sleep(time.Duration(waits[i]) * time.Millisecond)
