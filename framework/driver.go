@@ -164,6 +164,9 @@ func (k *core) dialServer(ctx context.Context, addr net.Addr) (net.Conn, error) 
 		}
 	}
 	raw, err := dial(ctx, addr.Network(), addr.String())
+	if err == nil && raw == nil {
+		err = errors.New("the dialer returned neither a connection nor an error")
+	}
 	if err != nil || k.tls == nil {
 		return raw, err
 	}

@@ -164,3 +164,15 @@ func TestDialContextIsNotTheCallers(t *testing.T) {
 		}
 	})
 }
+
+// TestDialerReturnsNothing is an error like another.
+func TestDialerReturnsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := newClient(t, srv, framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, nil }))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.WaitConnected(ctx); err == nil || !strings.Contains(err.Error(), "neither") {
+			t.Fatal(err)
+		}
+	})
+}
