@@ -51,6 +51,9 @@ type Event struct {
 // name may have been created since. A change is reported too when, after a
 // broken connection, the client may no longer read the node.
 //
+// On one connection the events of a session arrive in the order of the
+// changes. What was missed while there was no connection arrives in no order.
+//
 // A Watch that is no longer wanted must be stopped.
 type Watch struct {
 	hub   *hub
