@@ -483,9 +483,14 @@ func TestRootDeletedUnderWaiter(t *testing.T) {
 		lease := w.acquire(w.mutex())
 		as := w.queue(w.mutex(), w.mutex())
 		w.returned(lease) // the outsider ends it
+		line, err := recipes.NewInterProcessMutex(outsider, root).Participants(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Reverse(line) // so that it is nobody's turn in between
 		var ops []framework.Op
-		for _, name := range w.children(outsider, root) {
-			ops = append(ops, framework.DeleteOp(root+"/"+name, framework.AnyVersion))
+		for _, p := range line {
+			ops = append(ops, framework.DeleteOp(p.Path, framework.AnyVersion))
 		}
 		ops = append(ops, framework.DeleteOp(root, framework.AnyVersion))
 		if _, err := outsider.Multi(w.ctx, ops...); err != nil {
