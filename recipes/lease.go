@@ -71,8 +71,9 @@ type Lease struct {
 //
 // A lease that was lost can be released too. The result then is what
 // [Lease.Err] says, wrapping [ErrLost] or [ErrClosed]: the work it was to
-// protect may have been alone for a part of its time only. Nothing of a later
-// holder is touched.
+// protect may have been alone for a part of its time only. It wraps [ErrLost]
+// also if it is the release that finds the node gone. Nothing of a later holder
+// is touched.
 func (l *Lease) Release() error {
 	l.once.Do(func() {
 		l.returned.Store(true)
