@@ -2,7 +2,6 @@ package embedded_test
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -131,31 +130,4 @@ func disturb(srv *embedded.Server, rnd *rand.Rand) {
 	case 9:
 		srv.Dump()
 	}
-}
-
-// FuzzConnection sends any bytes to a server, with or without a session. The
-// server must not panic, and others must not notice.
-func FuzzConnection(f *testing.F) {
-	f.Add(true, []byte{0xff, 0xff, 0xff, 0xff})
-	f.Add(false, wire.AppendFrame(nil, &wire.ConnectRequest{Password: make([]byte, 16)}))
-	f.Add(true, wire.AppendFrame(nil, &wire.RequestHeader{Xid: 1, Op: wire.OpCreate}, &wire.CreateRequest{Path: "/a", ACL: openACL}))
-	f.Add(true, wire.AppendFrame(nil, &wire.RequestHeader{Xid: 1, Op: wire.OpMulti}, &wire.MultiRequest{Ops: []wire.Op{
-		{Code: wire.OpCreate2, Request: &wire.CreateRequest{Path: "/a", ACL: openACL, Flags: 3}},
-		{Code: wire.OpSetData, Request: &wire.SetDataRequest{Path: "/a", Version: -1}},
-	}}))
-	for op := wire.OpCode(-11); op < 110; op++ {
-		f.Add(true, binary.BigEndian.AppendUint32([]byte{0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, byte(op)}, 12))
-	}
-	srv := start(f)
-	f.Fuzz(func(t *testing.T, session bool, b []byte) {
-		c := dial(t, srv)
-		if session {
-			c = connect(t, srv)
-		}
-		_, _ = c.nc.Write(b)
-		c.nc.Close()
-		witness := connect(t, srv)
-		witness.sync()
-		witness.ok(wire.OpCloseSession, new(wire.Empty), nil)
-	})
 }

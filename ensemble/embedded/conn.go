@@ -51,7 +51,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{srv: s, nc: nc, in: bufio.NewReaderSize(nc, 16<<10), out: newQueue(), done: make(chan struct{})}
+	c := &conn{srv: s, nc: nc, in: bufio.NewReaderSize(nc, 16<<10), out: newQueue(s.cfg.maxQueue), done: make(chan struct{})}
 	c.ids = []identity{{"ip", clientIP(nc)}}
 	c.number, c.since, c.began = s.connected.Add(1), time.Now(), s.clock.elapsed()
 	c.last.reset()

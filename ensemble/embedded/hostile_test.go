@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -191,4 +194,89 @@ func TestConnectionWithoutASession(t *testing.T) {
 			t.Errorf("log: %s", j)
 		}
 	})
+}
+
+// A request may claim to hold more than it does, and hold more than it claims:
+// no memory is set aside for a claim, and what is behind a record is ignored,
+// as a real server does.
+func TestHugeClaims(t *testing.T) {
+	srv := start(t)
+	c := connect(t, srv)
+	claim := binary.BigEndian.AppendUint32(nil, 1<<30)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 1000 {
+		for _, op := range []wire.OpCode{
+			wire.OpCreate, wire.OpSetData, wire.OpSetACL, wire.OpSetWatches, wire.OpSetWatches2, wire.OpMulti, wire.OpGetData,
+		} {
+			header := wire.Append(nil, &wire.RequestHeader{Xid: 5, Op: op})
+			for _, body := range [][]byte{claim, slices.Concat(make([]byte, 8), claim), slices.Concat(make([]byte, 4), claim)} {
+				c.write(frameOf(slices.Concat(header, body)))
+				if _, err := c.frame(); err != nil {
+					t.Fatal(op, err)
+				}
+			}
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 200<<20 {
+		t.Errorf("%d MB were set aside for 21,000 short requests", grown>>20)
+	}
+	c.write(append(frameOf(append(wire.Append(nil, &wire.RequestHeader{Xid: 6, Op: wire.OpExists}, &wire.PathWatchRequest{Path: "/"}), "garbage"...)),
+		wire.AppendFrame(nil, &wire.RequestHeader{Xid: 7, Op: wire.OpSync}, &wire.PathRequest{Path: "/"})...))
+	if code, err := c.receive(6, new(wire.StatResponse)); code != 0 || err != nil {
+		t.Errorf("exists with garbage behind: %v, %v", code, err)
+	}
+	if code, err := c.receive(7, new(wire.PathRequest)); code != 0 || err != nil {
+		t.Errorf("the request after that: %v, %v", code, err)
+	}
+}
+
+// While clients of all evil kinds are there, others are served as ever, and
+// the log says why each was closed.
+func TestHostileClientsDisturbNobody(t *testing.T) {
+	srv, j := logged(t)
+	addr := must(srv.Listen("127.0.0.1:0")).String()
+	witness := wrap(t, must(net.Dial("tcp", addr))).open(&wire.ConnectRequest{TimeoutMillis: 30_000})
+	witness.create("/big", strings.Repeat("x", 500_000), wire.ModePersistent)
+	hello := wire.AppendFrame(nil, &wire.ConnectRequest{TimeoutMillis: 10_000, Password: make([]byte, 16)})
+	get := wire.AppendFrame(nil, &wire.RequestHeader{Xid: 1, Op: wire.OpGetData}, &wire.PathWatchRequest{Path: "/big", Watch: true})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range 10 {
+		for _, stream := range [][]byte{
+			nil,    // sends nothing
+			{0, 0}, // begins to
+			append(slices.Clone(hello), bytes.Repeat(get, 100)...),          // never reads
+			append(slices.Clone(hello), 0x7f, 0xff, 0xff, 0xff),             // giant
+			append(slices.Clone(hello), 0, 0x0f, 0xff, 0xff, 1, 2, 3, 4),    // promises a megabyte
+			append(slices.Clone(hello), 0, 0, 0, 3, 1, 2, 3),                // no header
+			append(slices.Clone(hello), 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 9, 9), // no such operation
+		} {
+			must(wrap(t, must(net.Dial("tcp", addr))).nc.Write(stream))
+		}
+	}
+	slowest := time.Duration(0)
+	for range 500 {
+		began := time.Now()
+		witness.stat("/big")
+		slowest = max(slowest, time.Since(began))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	t.Logf("slowest of 500 requests %v, heap grown by %d KB with 70 hostile connections", slowest, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>10)
+	if slowest > time.Second {
+		t.Errorf("a request took %v", slowest)
+	}
+	// Of 100 replies of half a megabyte, a client that does not read has two waiting.
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 10*2<<20 {
+		t.Errorf("the heap has grown by %d MB", grown>>20)
+	}
+	srv.Close()
+	for _, reason := range []string{"frame of 2147483647 bytes", "malformed record", "no such operation: 2313"} {
+		if !strings.Contains(j.String(), reason) {
+			t.Errorf("the log does not say %q", reason)
+		}
+	}
 }

@@ -19,6 +19,10 @@ type config struct {
 	withoutContainers bool
 	super             string
 	wrapping          bool
+	maxConnections    int
+	maxSessions       int
+	maxWatches        watchLimits
+	maxQueue          int
 }
 
 func defaults() config {
@@ -27,6 +31,10 @@ func defaults() config {
 		containerInterval: time.Minute,
 		logger:            slog.New(slog.DiscardHandler),
 		maxBuffer:         0xfffff,
+		maxConnections:    10_000,
+		maxSessions:       100_000,
+		maxWatches:        watchLimits{connection: 500_000, total: 5_000_000},
+		maxQueue:          64 << 20,
 	}
 }
 
@@ -69,6 +77,27 @@ func WithSuper(digest string) Option { return func(c *config) { c.super = digest
 // is taken.
 func WithWrappingSequence() Option { return func(c *config) { c.wrapping = true } }
 
+// WithMaxConnections sets how many connections there may be at once, 10,000 by
+// default. One more is closed as soon as it is accepted.
+func WithMaxConnections(n int) Option { return func(c *config) { c.maxConnections = n } }
+
+// WithMaxSessions sets how many sessions may live at once, 100,000 by default.
+// A client that asks for one more has its connection closed.
+func WithMaxSessions(n int) Option { return func(c *config) { c.maxSessions = n } }
+
+// WithMaxWatches sets how many watches of each kind, data and children, there
+// may be of one connection and in total, 500,000 and 5,000,000 by default. A
+// client that leaves one more has its connection closed. Tests that find the
+// leak of a watch may want it low.
+func WithMaxWatches(connection, total int) Option {
+	return func(c *config) { c.maxWatches = watchLimits{connection, total} }
+}
+
+// WithMaxQueue sets how many bytes of replies and watch events may wait for one
+// client that does not read them, 64 MiB by default, before its connection is
+// closed.
+func WithMaxQueue(bytes int) Option { return func(c *config) { c.maxQueue = bytes } }
+
 func (c *config) validate() error {
 	if c.tick < time.Millisecond || c.tick%time.Millisecond != 0 {
 		return fmt.Errorf("embedded: tick of %v: whole milliseconds, at least one, are needed", c.tick)
@@ -84,6 +113,14 @@ func (c *config) validate() error {
 	}
 	if c.super != "" && strings.Count(c.super, ":") != 1 {
 		return fmt.Errorf("embedded: super digest %q: it must be user:base64", c.super)
+	}
+	for what, n := range map[string]int{
+		"connections": c.maxConnections, "sessions": c.maxSessions, "bytes queued": c.maxQueue,
+		"watches of a connection": c.maxWatches.connection, "watches": c.maxWatches.total,
+	} {
+		if n < 1 {
+			return fmt.Errorf("embedded: at most %d %s: it must be at least one", n, what)
+		}
 	}
 	return nil
 }

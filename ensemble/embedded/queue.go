@@ -5,10 +5,7 @@ import "sync"
 const (
 	// replyLimit is how many bytes may wait for a client that does not read
 	// before no more of its requests are taken.
-	replyLimit = 4 << 20
-	// eventLimit is how many may wait, watch events included, before its
-	// connection is closed: nothing can hold events back.
-	eventLimit = 64 << 20
+	replyLimit = 512 << 10
 	// batchLimit is about how many bytes are given to one write.
 	batchLimit = 128 << 10
 )
@@ -17,6 +14,7 @@ const (
 // lock of the server, which makes their order that of the transactions; they
 // go out in the connection's writer. Putting frames in never blocks.
 type queue struct {
+	limit    int // how many bytes may wait before the connection is closed: nothing can hold events back
 	mu       sync.Mutex
 	changed  sync.Cond // of anything below
 	slots    []*slot
@@ -32,8 +30,8 @@ type slot struct {
 	ready bool
 }
 
-func newQueue() *queue {
-	q := new(queue)
+func newQueue(limit int) *queue {
+	q := &queue{limit: limit}
 	q.changed.L = &q.mu
 	return q
 }
@@ -43,7 +41,7 @@ func (q *queue) push(frame []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.append(&slot{frame: frame, ready: true})
-	return q.bytes <= eventLimit || len(q.slots) == 1
+	return q.bytes <= q.limit || len(q.slots) == 1
 }
 
 // reserve appends a place for a frame that is not there yet.
@@ -104,7 +102,7 @@ func (q *queue) take(buf []byte) (_ []byte, ok bool) {
 func (q *queue) drain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.bytes > replyLimit && !q.closed {
+	for q.bytes > min(replyLimit, q.limit) && !q.closed {
 		q.changed.Wait()
 	}
 }

@@ -153,7 +153,7 @@ func (s *Server) multiRead(c *conn, r wire.Record) (wire.Record, wire.Code) {
 			return response, wire.CodeMarshallingError
 		}
 		response.Results = append(response.Results, result(op.Code, reply, code))
-		if size += weight(reply); size > eventLimit {
+		if size += weight(reply); size > s.cfg.maxQueue {
 			return nil, wire.CodeSystemError
 		}
 	}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/batonzk/baton/internal/wire"
@@ -132,6 +133,7 @@ func (c *conn) unimplemented(h *wire.RequestHeader) (bool, error) {
 	c.srv.mu.RLock()
 	defer c.srv.mu.RUnlock()
 	c.send(wire.AppendFrame(nil, &wire.ReplyHeader{Xid: h.Xid, Zxid: -1, Err: wire.CodeUnimplemented}))
+	c.srv.cfg.logger.Warn("connection is closed", "session", hex(c.sid.Load()), "reason", fmt.Sprintf("no such operation: %d", h.Op))
 	return false, nil
 }
 

@@ -74,8 +74,8 @@ func Start(opts ...Option) (*Server, error) {
 		tree:         newTree(),
 		sessions:     make(map[int64]*session),
 		nextSession:  firstSessionID(),
-		dataWatches:  newWatchTable(),
-		childWatches: newWatchTable(),
+		dataWatches:  newWatchTable(cfg.maxWatches),
+		childWatches: newWatchTable(cfg.maxWatches),
 		nextReap:     cfg.containerInterval,
 	}
 	s.due.wake = make(chan struct{}, 1)
@@ -214,6 +214,11 @@ func (s *Server) accept(nc net.Conn) error {
 	if s.closed {
 		nc.Close()
 		return ErrClosed
+	}
+	if len(s.conns) >= s.cfg.maxConnections {
+		nc.Close()
+		s.cfg.logger.Warn("connection refused", "address", nc.RemoteAddr(), "reason", "too many connections")
+		return nil
 	}
 	s.conns[c] = struct{}{}
 	s.wg.Add(1)

@@ -114,14 +114,16 @@ func (s *Server) expire(now time.Duration) (over []*session, conns []*conn) {
 
 // kill ends ses, detaches its connection, and appends that to conns. Caller
 // holds s.mu exclusively.
+//
+// The client's own watches on its ephemeral nodes do not fire: a real server
+// closes the connection before it has sent anything.
 func (s *Server) kill(ses *session, conns []*conn) []*conn {
-	s.endSession(ses)
-	c := ses.conn
-	if c == nil {
-		return conns
+	if c := ses.conn; c != nil {
+		s.detach(c)
+		conns = append(conns, c)
 	}
-	s.detach(c)
-	return append(conns, c)
+	s.endSession(ses)
+	return conns
 }
 
 // detach takes c's session and watches away. Caller holds s.mu exclusively.
@@ -137,6 +139,10 @@ func (s *Server) detach(c *conn) {
 // has not.
 var errAhead = errors.New("client has seen a later transaction than the server's last")
 
+// errSessions closes the connection of a client that wants one session more
+// than there may be.
+var errSessions = errors.New("too many sessions")
+
 // connect answers a connect request on c: it makes a session or resumes one.
 // It reports whether c now has a session.
 func (s *Server) connect(c *conn, r *wire.ConnectRequest) (bool, error) {
@@ -149,6 +155,9 @@ func (s *Server) connect(c *conn, r *wire.ConnectRequest) (bool, error) {
 	timeout := s.negotiate(r.TimeoutMillis)
 	var ses *session
 	if r.SessionID == 0 {
+		if len(s.sessions) >= s.cfg.maxSessions {
+			return false, errSessions
+		}
 		ses = s.newSession(timeout)
 	} else {
 		// ZooKeeper closes the old connection before it looks at the password.

@@ -27,10 +27,16 @@ type watchTable struct {
 	byPath    map[string]map[*conn]watchMode
 	byConn    map[*conn]map[string]struct{}
 	recursive int // watches of that mode
+	total     int
+	limits    watchLimits
 }
 
-func newWatchTable() watchTable {
+// watchLimits are how many watches of one kind there may be.
+type watchLimits struct{ connection, total int }
+
+func newWatchTable(limits watchLimits) watchTable {
 	return watchTable{
+		limits: limits,
 		byPath: make(map[string]map[*conn]watchMode),
 		byConn: make(map[*conn]map[string]struct{}),
 	}
@@ -40,6 +46,14 @@ func newWatchTable() watchTable {
 func (w *watchTable) add(path string, c *conn, mode watchMode) {
 	if c.ended() {
 		return
+	}
+	_, there := w.byPath[path][c]
+	if !there && (w.total >= w.limits.total || len(w.byConn[c]) >= w.limits.connection) {
+		c.close("too many watches")
+		return
+	}
+	if !there {
+		w.total++
 	}
 	conns := w.byPath[path]
 	if conns == nil {
@@ -70,6 +84,7 @@ func (w *watchTable) remove(path string, c *conn) bool {
 	if mode == recursive {
 		w.recursive--
 	}
+	w.total--
 	delete(w.byPath[path], c)
 	if len(w.byPath[path]) == 0 {
 		delete(w.byPath, path)
@@ -95,13 +110,7 @@ func (w *watchTable) contains(path string) bool {
 }
 
 // size returns the number of watches.
-func (w *watchTable) size() int {
-	n := 0
-	for _, paths := range w.byConn {
-		n += len(paths)
-	}
-	return n
-}
+func (w *watchTable) size() int { return w.total }
 
 // trigger sends the event to every connection that watches path, and to those
 // that watch a node above it recursively, but not to those in except; it
