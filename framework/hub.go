@@ -179,7 +179,6 @@ func (h *hub) disarm(c *conn, key watchKey) {
 func (h *hub) leave(w *Watch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w.spent = true
 	e := h.entries[w.key]
 	if e == nil {
 		return

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
 
@@ -132,4 +133,35 @@ func TestTrimPrefix(t *testing.T) {
 			t.Errorf("%q without %q: %q, want %q", tc[1], tc[0], got, tc[2])
 		}
 	}
+}
+
+// TestInvalidPathIsRefused by every operation, with nothing sent.
+func TestInvalidPathIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		log := logRequests(srv)
+		const bad = "/a//b"
+		ctx := t.Context()
+		errs := map[string]error{"Sync": c.Sync(ctx, bad), "Delete": c.Delete(ctx, bad, 0, framework.Guaranteed())}
+		_, _, errs["Get"] = c.Get(ctx, bad)
+		_, errs["Exists"] = c.Exists(ctx, bad)
+		_, _, errs["Children"] = c.Children(ctx, bad)
+		_, _, errs["GetACL"] = c.GetACL(ctx, bad)
+		_, _, _, errs["GetW"] = c.GetW(ctx, bad)
+		_, _, errs["ExistsW"] = c.ExistsW(ctx, bad)
+		_, _, _, errs["ChildrenW"] = c.ChildrenW(ctx, bad)
+		_, errs["Create"] = c.Create(ctx, bad, nil, framework.Protected())
+		_, errs["Set"] = c.Set(ctx, bad, nil, 0)
+		_, errs["SetACL"] = c.SetACL(ctx, bad, framework.WorldACL(framework.PermAll), 0)
+		_, errs["Multi"] = c.Multi(ctx, framework.CheckOp(bad, 0))
+		for name, err := range errs {
+			if !errors.Is(err, framework.ErrInvalidPath) || !strings.Contains(err.Error(), bad) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		synctest.Wait()
+		if ops := log.ops(); len(ops) != 0 {
+			t.Fatalf("requests %v", ops)
+		}
+	})
 }

@@ -24,7 +24,7 @@ func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{host},
+		SerialNumber: big.NewInt(1), DNSNames: []string{host}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
@@ -61,6 +61,12 @@ type namedAddr struct {
 
 func (a namedAddr) ServerName() string { return a.name }
 
+// plainServer has no name but its address.
+type plainServer struct{ addr net.Addr }
+
+func (s plainServer) Servers(context.Context) ([]net.Addr, error) { return []net.Addr{s.addr}, nil }
+func (plainServer) Chroot() string                                { return "" }
+
 func TestTLS(t *testing.T) {
 	srv := startServer(t)
 	cert, pool := certificate(t, "zk.test")
@@ -85,7 +91,8 @@ func TestTLS(t *testing.T) {
 		ok  bool
 	}{
 		"wrong name":     {tlsServer{"other.test", l.Addr()}, &tls.Config{RootCAs: pool}, false},
-		"address only":   {tlsServer{"127.0.0.1", l.Addr()}, &tls.Config{RootCAs: pool}, false},
+		"wrong address":  {tlsServer{"127.0.0.2", l.Addr()}, &tls.Config{RootCAs: pool}, false},
+		"address only":   {plainServer{l.Addr()}, &tls.Config{RootCAs: pool}, true},
 		"unknown issuer": {tlsServer{"zk.test", l.Addr()}, nil, false},
 		"name in config": {tlsServer{"other.test", l.Addr()}, &tls.Config{RootCAs: pool, ServerName: "zk.test"}, true},
 	} {

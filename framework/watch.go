@@ -62,9 +62,8 @@ type Watch struct {
 	event chan Event
 
 	// The following are guarded by hub.mu.
-	seen  version // what its read saw
-	read  bool    // whether seen is set
-	spent bool
+	seen version // what its read saw
+	read bool    // whether seen is set
 }
 
 // Event returns the channel on which the event arrives.
@@ -75,12 +74,9 @@ func (w *Watch) Event() <-chan Event { return w.event }
 // if nobody else in this client waits for the same node.
 func (w *Watch) Stop() { w.hub.leave(w) }
 
-// deliver is called with hub.mu held. The channel has room for the one event.
+// deliver is called with hub.mu held, once, when the watch stops being one of
+// the waiters. The channel has room for the event.
 func (w *Watch) deliver(t EventType, err error) {
-	if w.spent {
-		return
-	}
-	w.spent = true
 	w.event <- Event{Type: t, Path: w.view.relative(w.key.path), Err: err}
 }
 
