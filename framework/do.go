@@ -15,6 +15,7 @@ type operation struct {
 	client *Client
 	name   wire.OpCode
 	path   string   // as the caller gave it
+	ops    int      // of a multi
 	only   *Session // do not run in another session than this, if not nil
 	// unknown says that a try was sent whose answer was lost, so that it may
 	// have been executed. Operations that cannot tell their own first try
@@ -92,7 +93,7 @@ func (o *operation) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	e := &Error{Op: o.name.String(), Path: o.path, Unknown: o.unknown, Err: err}
+	e := &Error{Op: o.name.String(), Path: o.path, Unknown: o.unknown, Err: err, ops: o.ops}
 	var a *answer
 	if errors.As(err, &a) {
 		e.Code = int32(a.code)

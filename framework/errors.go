@@ -52,18 +52,29 @@ var (
 
 // An Error is the failure of one operation.
 type Error struct {
-	Op   string // ZooKeeper's name of the operation, such as "create2"
-	Path string // as the caller gave it
-	Code int32  // the server's code, 0 if the server did not answer
+	Op string // ZooKeeper's name of the operation, such as "create2"
+	// Path is as the caller gave it. Of a multi it is the path of the
+	// operation that failed, empty if that is not known.
+	Path string
+	Code int32 // the server's code, 0 if the server did not answer
 	// Unknown says that the request may or may not have been executed: it was
 	// sent, and the reply was lost or not waited for.
 	Unknown bool
 	Err     error
+
+	ops int // of a multi
 }
 
 // Error names operation, path and cause.
 func (e *Error) Error() string {
-	s := e.Op + " " + e.Path + ": " + e.Err.Error()
+	s := e.Op
+	switch {
+	case e.Path != "":
+		s += " " + e.Path
+	case e.ops > 0:
+		s += fmt.Sprintf(" of %d", e.ops)
+	}
+	s += ": " + e.Err.Error()
 	if e.Unknown {
 		s += " (the outcome is unknown)"
 	}

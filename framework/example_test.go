@@ -108,7 +108,7 @@ func ExampleClient_Multi() {
 	fmt.Println(err)
 	// Output:
 	// /result-0000000001 <nil>
-	// multi of 2: operation 0: framework: version does not match
+	// multi /leader: operation 0: check: framework: version does not match
 }
 
 func ExampleProtected() {

@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +57,9 @@ func TestMultiFails(t *testing.T) {
 		if !strings.Contains(err.Error(), "operation 1") {
 			t.Fatalf("%v does not name the operation", err)
 		}
+		if e.Op != "multi" || e.Path != "/n" || !strings.Contains(err.Error(), "multi /n: operation 1: check: ") {
+			t.Fatalf("%v: %q %q", err, e.Op, e.Path)
+		}
 		if len(results) != 3 || !errors.Is(results[0].Err, framework.ErrRolledBack) ||
 			!errors.Is(results[1].Err, framework.ErrBadVersion) || !errors.Is(results[2].Err, framework.ErrRolledBack) {
 			t.Fatalf("%+v", results)
@@ -81,6 +85,8 @@ func TestMultiRefusals(t *testing.T) {
 			"operation 0":                    {framework.DeleteOp("n", 0)},
 			`"/n/"`:                          {framework.SetOp("/n/", nil, 0)},
 			"zero Op":                        {{}},
+			"For(nil)":                       {framework.CheckOp("/n", 0).For(nil)},
+			"multi /x: operation 0":          {framework.CheckOp("/x", 0).For(unstarted(t, srv))},
 			"Mode(9)":                        {framework.CreateOp("/n", nil, 9)},
 			"Mode(-1)":                       {framework.CreateOp("/n", nil, -1)},
 		} {
@@ -89,6 +95,10 @@ func TestMultiRefusals(t *testing.T) {
 			}
 		}
 		if _, err := c.Multi(t.Context(), op); !errors.Is(err, dead) {
+			t.Error(err)
+		}
+		lost := framework.FailOp(framework.ErrSessionLost)
+		if _, err := c.Multi(t.Context(), lost); !errors.Is(err, framework.ErrSessionLost) || framework.IsRetryable(err) {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -134,6 +144,92 @@ func TestOpIsReusable(t *testing.T) {
 		slices.Sort(paths)
 		if got := slices.Compact(slices.Clone(paths)); len(got) != 6 {
 			t.Fatalf("paths %q", paths)
+		}
+	})
+}
+
+// TestMultiLost: an error that is about no operation names none.
+func TestMultiLost(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		var done attempts
+		hooked := connect(t, srv, framework.WithHooks(&done))
+		for _, c := range []*framework.Client{c, hooked} {
+			srv.LoseReply(isOp("multi"))
+			_, err := c.Multi(t.Context(), framework.CheckOp("/", framework.AnyVersion), framework.CheckOp("/zookeeper", framework.AnyVersion))
+			var e *framework.Error
+			if !errors.As(err, &e) || e.Path != "" || !strings.HasPrefix(err.Error(), "multi of 2: ") {
+				t.Fatal(err)
+			}
+		}
+		if got := done.last(); got.Op != "multi" || got.Path != "" {
+			t.Fatalf("hook was told %+v", got)
+		}
+		if _, err := hooked.Multi(t.Context(), framework.CheckOp("/none", 0)); err == nil || done.last().Path != "/none" {
+			t.Fatalf("hook was told %+v", done.last())
+		}
+	})
+}
+
+// TestOpFor: an operation that is bound to a view means the same node in the
+// multi of every view of the same root.
+func TestOpFor(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		root := connect(t, srv)
+		a, _ := root.Namespace("a")
+		b, _ := root.Namespace("b")
+		create(t, a, "/n", "")
+		create(t, b, "/m", "")
+		for name, c := range map[string]*framework.Client{"root": root, "a": a, "b": b} {
+			results, err := c.Multi(t.Context(), framework.CheckOp("/n", framework.AnyVersion).For(a),
+				framework.CreateOp("/s-", nil, framework.PersistentSequential).For(b))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if path := results[1].Path; !strings.HasPrefix(path, "/s-") {
+				t.Fatalf("%s: created %s", name, path)
+			}
+		}
+		if n := node(t, srv, "/b"); len(n.Children) != 4 {
+			t.Fatalf("%+v", n)
+		}
+		other := connect(t, srv)
+		if _, err := other.Multi(t.Context(), framework.CheckOp("/n", 0).For(a)); !errors.Is(err, framework.ErrInvalidOption) {
+			t.Fatalf("another client: %v", err)
+		}
+		if _, err := root.Multi(t.Context(), framework.CheckOp("/n", 0)); !errors.Is(err, framework.ErrNoNode) {
+			t.Fatalf("unbound: %v", err)
+		}
+	})
+}
+
+// TestOpOr: only the operation that fails gives its error.
+func TestOpOr(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		create(t, c, "/n", "")
+		lost := fmt.Errorf("the lease is gone: %w", framework.ErrSessionLost)
+		again := errors.New("outer")
+		check := framework.CheckOp("/lease", framework.AnyVersion).Or(lost).Or(nil).Or(again)
+		results, err := c.Multi(t.Context(), framework.SetOp("/n", nil, 0).Or(errors.New("innocent")), check)
+		for _, err := range []error{err, results[1].Err} {
+			if !errors.Is(err, lost) || !errors.Is(err, again) || !errors.Is(err, framework.ErrNoNode) || strings.Contains(err.Error(), "innocent") {
+				t.Fatal(err)
+			}
+		}
+		var e *framework.Error
+		if !errors.As(err, &e) || e.Code != int32(wire.CodeNoNode) || e.Path != "/lease" || framework.IsRetryable(err) {
+			t.Fatalf("%v, code %d", err, e.Code)
+		}
+		if _, err := c.Multi(t.Context(), framework.CheckOp("/n", 7), check); !errors.Is(err, framework.ErrBadVersion) || errors.Is(err, lost) {
+			t.Fatalf("another has failed: %v", err)
+		}
+		if _, err := c.Multi(t.Context(), framework.FailOp(again).Or(lost)); !errors.Is(err, again) || !errors.Is(err, lost) {
+			t.Fatal(err)
+		}
+		create(t, c, "/lease", "")
+		if _, err := c.Multi(t.Context(), check); err != nil {
+			t.Fatal(err)
 		}
 	})
 }
