@@ -46,7 +46,7 @@ func (c *contender) play(ctx context.Context) error {
 			close(c.started)
 		}
 		if c.first && n == 1 {
-			err = c.gather(lease.Context(ctx))
+			err = c.gather(lease.Context(ctx), c.contenders)
 		}
 		if err == nil && c.crashes {
 			return c.crash(ctx, t, lease)
@@ -61,14 +61,14 @@ func (c *contender) play(ctx context.Context) error {
 	return nil
 }
 
-// gather waits until all stand in line.
-func (c *contender) gather(ctx context.Context) error {
+// gather waits until n stand in line, the holder included.
+func (c *contender) gather(ctx context.Context, n int) error {
 	for {
 		line, _, watch, err := c.judge.ChildrenW(ctx, c.path)
 		if err != nil {
 			return err
 		}
-		if len(line) >= c.contenders {
+		if len(line) >= n {
 			watch.Stop()
 			return nil
 		}
@@ -112,8 +112,12 @@ func (c *contender) announce(ctx context.Context, t *turn, lease *recipes.Lease)
 }
 
 // crash ends the contender as a crash would: it does not release, and does
-// not say goodbye to the server.
+// not say goodbye to the server. It waits until somebody stands behind it, who
+// always comes: see crasher.
 func (c *contender) crash(ctx context.Context, t *turn, lease *recipes.Lease) error {
+	if err := c.gather(lease.Context(ctx), 2); err != nil {
+		return err
+	}
 	if err := c.announce(ctx, t, lease); err != nil {
 		return err
 	}
@@ -124,8 +128,9 @@ func (c *contender) crash(ctx context.Context, t *turn, lease *recipes.Lease) er
 	c.wire.Cut()
 	c.record.finished(t)
 	c.record.crashed(t)
-	c.record.say(fmt.Sprintf("%s crashes while it holds the lock: nobody releases it, session %#x ends", c.name, session.ID()))
+	c.record.say(fmt.Sprintf("%s crashes while it holds the lock: nobody releases it, its session %#x has to end first", c.name, session.ID()))
 	if c.servers.own != nil {
+		c.record.say(fmt.Sprintf("the test server is told to end the session now; a real one waits for its timeout, here %v", session.Timeout()))
 		return c.servers.expire(session.ID())
 	}
 	// What is left of the contender could still work: its lease ends before

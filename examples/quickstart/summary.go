@@ -96,9 +96,14 @@ func (r *record) checkCrash() check {
 			break
 		}
 		next := r.turns[i+1]
-		c.text = fmt.Sprintf("%s's lock went to %s after %v", t.name, next.name, next.granted.Sub(t.ended).Round(10*time.Microsecond))
+		if len(t.next) == 0 {
+			c.err = fmt.Errorf("nobody stood behind %s", t.name)
+			return c
+		}
+		c.text = fmt.Sprintf("%s's lock went to %s, who was next, when its session was ended by order; a real server waits for the session timeout", t.name, next.name)
 		if !r.lostAt.IsZero() {
-			c.text += fmt.Sprintf(", %v after %s's lease had ended", next.granted.Sub(r.lostAt).Round(time.Millisecond), t.name)
+			c.text = fmt.Sprintf("%s's lock went to %s after %v, %v after %s's lease had ended", t.name, next.name,
+				next.granted.Sub(t.ended).Round(time.Millisecond), next.granted.Sub(r.lostAt).Round(time.Millisecond), t.name)
 			if next.granted.Before(r.lostAt) {
 				c.err = fmt.Errorf("%s got the lock %v before %s's lease ended", next.name, r.lostAt.Sub(next.granted), t.name)
 			}
