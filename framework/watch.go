@@ -48,8 +48,8 @@ type Event struct {
 // is then spent. A broken connection costs nothing: when the session goes on,
 // the node is read again, and the event delivered if it has changed. A deletion
 // is reported only if the node that was read is gone, though one of the same
-// name may have been created since. A change is reported too when, after a
-// broken connection, the client may no longer read the node.
+// name may have been created since. A change is reported too when the server
+// refuses that reading again, for want of rights for example.
 //
 // On one connection the events of a session arrive in the order of the
 // changes. What was missed while there was no connection arrives in no order.
