@@ -64,8 +64,12 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(readsAtOnce)
 	for i, c := range queue {
-		reads.Go(func() (err error) {
-			found[i], err = l.participant(ctx, c)
+		reads.Go(func() error {
+			p, err := l.participant(ctx, c)
+			if errors.Is(err, framework.ErrNoNode) {
+				return nil // it has left
+			}
+			found[i] = p
 			return err
 		})
 	}
@@ -75,13 +79,10 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 	return l.inOrder(queue, found), nil
 }
 
-// participant reads one contender, and returns nil if it has left.
+// participant reads one contender.
 func (l *line) participant(ctx context.Context, c contender) (*Participant, error) {
 	path := framework.JoinPath(l.path, c.name)
 	data, stat, err := l.client.Get(ctx, path)
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/batonzk/baton/framework"
@@ -43,11 +42,10 @@ func (p *place) take(ctx context.Context, children []string) (*hold, error) {
 			return nil, err
 		}
 		h, err := p.grant(ctx)
-		if h != nil || err != nil {
+		if !errors.Is(err, errSuspended) {
 			return h, err
 		}
-		// Suspended, under a policy by which that ends a hold at once: see
-		// whether the place is still there when there is a connection.
+		// See whether the place is still there when there is a connection.
 		if children, err = p.list(ctx); err != nil {
 			return nil, err
 		}
@@ -112,181 +110,7 @@ func (p *place) persist(ctx context.Context, read func() error) error {
 	}
 }
 
-// stand waits at own's place in the queue, which is as it was listed, and
-// returns true when its turn has come. False means that the line has moved
-// and must be listed again.
-//
-// It waits for one contender, with one watch on it. If that is the last one
-// in the way, no more can come ahead, so that its deletion is the grant
-// without another read. For rule 1, that own node is still there then, a
-// second watch stands on own node: within one connection the events come in
-// the order of the deletions.
-func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, error) {
-	for {
-		b := p.line.rule.blocker(queue, own)
-		if b < 0 {
-			return true, nil
-		}
-		p.ahead = own
-		p.behind = framework.JoinPath(p.line.path, queue[b].name)
-		data, stat, watch, err := p.look(ctx)
-		if errors.Is(err, framework.ErrNoNode) {
-			return false, nil
-		}
-		if err := p.failure(ctx, err); err != nil {
-			return false, err
-		}
-		p.theirs = data
-		if stat.EphemeralOwner == 0 {
-			stop(watch)
-			p.bury(queue[b].name)
-			queue, own = without(queue, b), ownAfter(own, b)
-			continue
-		}
-		if p.try {
-			return false, ErrHeld
-		}
-		rest, last := without(queue, b), ownAfter(own, b)
-		next := p.line.rule.blocker(rest, last) < 0
-		left, err := p.outwait(ctx, watch, next)
-		if left || err != nil {
-			return left && next && p.inOrder(), err
-		}
-	}
-}
-
-// ownAfter returns own's index after the contender at index i has left.
-func ownAfter(own, i int) int {
-	if i < own {
-		return own - 1
-	}
-	return own
-}
-
-// look reads the node that p stands behind, with a watch if p is to wait.
-func (p *place) look(ctx context.Context) (data []byte, stat framework.Stat, watch *framework.Watch, err error) {
-	err = p.persist(ctx, func() (err error) {
-		if p.try {
-			data, stat, err = p.line.client.Get(ctx, p.behind)
-		} else {
-			data, stat, watch, err = p.line.client.GetW(ctx, p.behind)
-		}
-		return err
-	})
-	return data, stat, watch, err
-}
-
-// bury remembers a contender whose node is not ephemeral: it belongs to
-// nobody alive and would be waited for for ever.
-func (p *place) bury(name string) {
-	if p.dead == nil {
-		p.dead = make(map[string]struct{})
-	}
-	p.dead[name] = struct{}{}
-	p.line.report(name, "skipping a dead contender: its node is not ephemeral")
-}
-
-// outwait waits until the watched contender has left, and reports false if
-// its node has only changed. If p is next in line it watches its own node
-// too.
-func (p *place) outwait(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
-	defer watch.Stop()
-	for {
-		if next && p.watch == nil {
-			if err := p.watchOwn(ctx); err != nil {
-				return false, err
-			}
-		}
-		select {
-		case ev := <-watch.Event():
-			switch ev.Type {
-			case framework.EventDeleted:
-				return true, nil
-			case framework.EventSessionEnded:
-				return false, p.failure(ctx, ev.Err)
-			}
-			return false, nil
-		case ev := <-p.ownEvent():
-			p.watch = nil
-			if err := p.heard(ctx, ev); err != nil {
-				return false, err
-			}
-		case <-p.session.Context().Done():
-			return false, p.failure(ctx, p.session.Err())
-		case <-ctx.Done():
-			return false, p.failure(ctx, ctx.Err())
-		}
-	}
-}
-
-// watchOwn sets the watch on the own node.
-func (p *place) watchOwn(ctx context.Context) error {
-	var w *ownWatch
-	err := p.persist(ctx, func() (err error) {
-		w, err = p.line.watchOwn(ctx, p.path, p.session)
-		return err
-	})
-	if errors.Is(err, errNodeDeleted) {
-		p.gone = true
-		return fmt.Errorf("%w: %w", errAgain, err)
-	}
-	if err := p.failure(ctx, err); err != nil {
-		return err
-	}
-	p.watch = w
-	return nil
-}
-
-// ownEvent is the channel of the own node's watch, nil if there is none.
-func (p *place) ownEvent() <-chan framework.Event {
-	if p.watch == nil {
-		return nil
-	}
-	return p.watch.Event()
-}
-
-// heard judges an event of the own node: fatal to the place, or else the
-// watch is to be set anew.
-func (p *place) heard(ctx context.Context, ev framework.Event) error {
-	switch ev.Type {
-	case framework.EventDeleted:
-		p.gone = true
-		return fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
-	case framework.EventSessionEnded:
-		return p.failure(ctx, ev.Err)
-	}
-	return nil
-}
-
-// inOrder reports whether the deletion that was just heard proves that own
-// node was there when it happened: the watch on own node was set before, in
-// the connection that still lasts, and has been silent. What is read again
-// after a reconnect has no such order.
-func (p *place) inOrder() bool {
-	if p.watch == nil {
-		return false
-	}
-	select {
-	case <-p.watch.Event():
-		p.watch = nil
-		return false
-	default:
-	}
-	if p.watch.conn.Err() != nil {
-		p.unwatch()
-		return false
-	}
-	return true
-}
-
-func (p *place) unwatch() {
-	if p.watch != nil {
-		p.watch.Stop()
-		p.watch = nil
-	}
-}
-
-// grant makes a hold of the place. It returns nil, nil if there is no
+// grant makes a hold of the place. It fails with errSuspended if there is no
 // connection and the hold would end with that.
 func (p *place) grant(ctx context.Context) (*hold, error) {
 	var conn context.Context
@@ -299,7 +123,7 @@ func (p *place) grant(ctx context.Context) (*hold, error) {
 		err = h.look() // last of all: what was granted in time may be late now
 		if err != nil && p.session.Err() == nil {
 			p.unwatch()
-			return nil, nil
+			return nil, errSuspended
 		}
 	}
 	own := p.watch
@@ -312,62 +136,4 @@ func (p *place) grant(ctx context.Context) (*hold, error) {
 	}
 	p.watch = nil // the guard's now
 	return h, nil
-}
-
-// failure sorts err, nil included: the loss of the session means to join
-// again, for as long as ctx allows.
-func (p *place) failure(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, errAgain) || errors.Is(err, ErrClosed) {
-		return err
-	}
-	if ctx.Err() != nil {
-		return withContext(ctx, err)
-	}
-	switch lost := p.session.Err(); {
-	case errors.Is(lost, ErrClosed):
-		return lost
-	case lost != nil:
-		return fmt.Errorf("%w: %w", errAgain, lost)
-	}
-	return err
-}
-
-// leaveTime is how long one who gives up waits for his node to be deleted.
-const leaveTime = time.Second
-
-// leave gives the place up. Without a connection it does not wait for one:
-// the deletion is then the background's.
-func (p *place) leave(ctx context.Context) {
-	p.unwatch()
-	if p.gone || p.session.Err() != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
-	defer cancel()
-	defer context.AfterFunc(p.session.ConnectionContext(), cancel)()
-	_ = p.line.delete(ctx, p.path, p.session)
-}
-
-// explain adds to err what the place was waiting for.
-func (p *place) explain(err error) error {
-	if p.behind == "" {
-		return err
-	}
-	waited := time.Since(p.joined).Round(time.Millisecond)
-	return fmt.Errorf("waited %v, %d ahead, the next is %s of %s: %w", waited, p.ahead, p.behind, quote(p.theirs), err)
-}
-
-// quote makes a node's data fit for a message.
-func quote(data []byte) string {
-	const most = 64
-	if len(data) > most {
-		return strconv.Quote(string(data[:most])) + "..."
-	}
-	return strconv.Quote(string(data))
-}
-
-func stop(w *framework.Watch) {
-	if w != nil {
-		w.Stop()
-	}
 }

@@ -1,0 +1,61 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// failure sorts err, nil included: the loss of the session means to join
+// again, for as long as ctx allows.
+func (p *place) failure(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, errAgain) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return withContext(ctx, err)
+	}
+	switch lost := p.session.Err(); {
+	case errors.Is(lost, ErrClosed):
+		return lost
+	case lost != nil:
+		return fmt.Errorf("%w: %w", errAgain, lost)
+	}
+	return err
+}
+
+// leaveTime is how long one who gives up waits for his node to be deleted.
+const leaveTime = time.Second
+
+// leave gives the place up. Without a connection it does not wait for one:
+// the deletion is then the background's.
+func (p *place) leave(ctx context.Context) {
+	p.unwatch()
+	if p.gone || p.session.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	defer context.AfterFunc(p.session.ConnectionContext(), cancel)()
+	_ = p.line.delete(ctx, p.path, p.session)
+}
+
+// explain adds to err what the place was waiting for.
+func (p *place) explain(err error) error {
+	if p.behind == "" {
+		return err
+	}
+	waited := time.Since(p.joined).Round(time.Millisecond)
+	return fmt.Errorf("waited %v, %d ahead, the next is %s of %s: %w", waited, p.ahead, p.behind, quote(p.theirs), err)
+}
+
+// quote makes a node's data fit for a message.
+func quote(data []byte) string {
+	const most = 64
+	if len(data) > most {
+		return strconv.Quote(string(data[:most])) + "..."
+	}
+	return strconv.Quote(string(data))
+}

@@ -1,0 +1,189 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// stand waits at own's place in the queue, which is as it was listed, and
+// returns true when its turn has come. False means that the line has moved
+// and must be listed again.
+//
+// It waits for one contender, with one watch on it. If that is the last one
+// in the way, no more can come ahead, so that its deletion is the grant
+// without another read. For rule 1, that own node is still there then, a
+// second watch stands on own node: within one connection the events come in
+// the order of the deletions.
+func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, error) {
+	for {
+		b := p.line.rule.blocker(queue, own)
+		if b < 0 {
+			return true, nil
+		}
+		p.ahead = own
+		p.behind = framework.JoinPath(p.line.path, queue[b].name)
+		data, stat, watch, err := p.look(ctx)
+		if errors.Is(err, framework.ErrNoNode) {
+			return false, nil
+		}
+		if err := p.failure(ctx, err); err != nil {
+			return false, err
+		}
+		p.theirs = data
+		if stat.EphemeralOwner == 0 {
+			stop(watch)
+			p.bury(queue[b].name)
+			queue, own = without(queue, b), ownAfter(own, b)
+			continue
+		}
+		if p.try {
+			return false, ErrHeld
+		}
+		rest, last := without(queue, b), ownAfter(own, b)
+		next := p.line.rule.blocker(rest, last) < 0
+		left, err := p.outwait(ctx, watch, next)
+		if left || err != nil {
+			return left && next && p.inOrder(), err
+		}
+	}
+}
+
+// ownAfter returns own's index after the contender at index i has left.
+func ownAfter(own, i int) int {
+	if i < own {
+		return own - 1
+	}
+	return own
+}
+
+// look reads the node that p stands behind, with a watch if p is to wait.
+func (p *place) look(ctx context.Context) (data []byte, stat framework.Stat, watch *framework.Watch, err error) {
+	err = p.persist(ctx, func() (err error) {
+		if p.try {
+			data, stat, err = p.line.client.Get(ctx, p.behind)
+		} else {
+			data, stat, watch, err = p.line.client.GetW(ctx, p.behind)
+		}
+		return err
+	})
+	return data, stat, watch, err
+}
+
+// bury remembers a contender whose node is not ephemeral: it belongs to
+// nobody alive and would be waited for for ever.
+func (p *place) bury(name string) {
+	if p.dead == nil {
+		p.dead = make(map[string]struct{})
+	}
+	p.dead[name] = struct{}{}
+	p.line.report(name, "skipping a dead contender: its node is not ephemeral")
+}
+
+// outwait waits until the watched contender has left, and reports false if
+// its node has only changed. If p is next in line it watches its own node
+// too.
+func (p *place) outwait(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
+	defer watch.Stop()
+	for {
+		if next && p.watch == nil {
+			if err := p.watchOwn(ctx); err != nil {
+				return false, err
+			}
+		}
+		select {
+		case ev := <-watch.Event():
+			switch ev.Type {
+			case framework.EventDeleted:
+				return true, nil
+			case framework.EventSessionEnded:
+				return false, p.failure(ctx, ev.Err)
+			}
+			return false, nil
+		case ev := <-p.ownEvent():
+			p.watch = nil
+			if err := p.heard(ctx, ev); err != nil {
+				return false, err
+			}
+		case <-p.session.Context().Done():
+			return false, p.failure(ctx, p.session.Err())
+		case <-ctx.Done():
+			return false, p.failure(ctx, ctx.Err())
+		}
+	}
+}
+
+// watchOwn sets the watch on the own node.
+func (p *place) watchOwn(ctx context.Context) error {
+	var w *ownWatch
+	err := p.persist(ctx, func() (err error) {
+		w, err = p.line.watchOwn(ctx, p.path, p.session)
+		return err
+	})
+	if errors.Is(err, errNodeDeleted) {
+		p.gone = true
+		return fmt.Errorf("%w: %w", errAgain, err)
+	}
+	if err := p.failure(ctx, err); err != nil {
+		return err
+	}
+	p.watch = w
+	return nil
+}
+
+// ownEvent is the channel of the own node's watch, nil if there is none.
+func (p *place) ownEvent() <-chan framework.Event {
+	if p.watch == nil {
+		return nil
+	}
+	return p.watch.Event()
+}
+
+// heard judges an event of the own node: fatal to the place, or else the
+// watch is to be set anew.
+func (p *place) heard(ctx context.Context, ev framework.Event) error {
+	switch ev.Type {
+	case framework.EventDeleted:
+		p.gone = true
+		return fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
+	case framework.EventSessionEnded:
+		return p.failure(ctx, ev.Err)
+	}
+	return nil
+}
+
+// inOrder reports whether the deletion that was just heard proves that own
+// node was there when it happened: the watch on own node was set before, in
+// the connection that still lasts, and has been silent. What is read again
+// after a reconnect has no such order.
+func (p *place) inOrder() bool {
+	if p.watch == nil {
+		return false
+	}
+	select {
+	case <-p.watch.Event():
+		p.watch = nil
+		return false
+	default:
+	}
+	if p.watch.conn.Err() != nil {
+		p.unwatch()
+		return false
+	}
+	return true
+}
+
+func (p *place) unwatch() {
+	if p.watch != nil {
+		p.watch.Stop()
+		p.watch = nil
+	}
+}
+
+func stop(w *framework.Watch) {
+	if w != nil {
+		w.Stop()
+	}
+}
