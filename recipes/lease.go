@@ -122,9 +122,11 @@ func (l *Lease) Done() <-chan struct{} { return l.hold.done }
 func (l *Lease) Token() int64 { return l.hold.token }
 
 // Check returns an operation for a [framework.Client.Multi] of the client
-// that the lock was made with. It makes the multi fail once the lease's node
-// is gone: in the servers' own order, so that nothing else of the multi is
-// done by one who no longer holds the lock. If the lease has ended, the multi
+// that the lock was made with, or of any view of it; another client refuses
+// it. It makes the multi fail once the lease's node is gone: in the servers'
+// own order, so that nothing else of the multi is done by one who no longer
+// holds the lock. The multi's error then wraps [ErrLost], also if the lease was
+// released since Check was called. If the lease had ended before, the multi
 // fails with [Lease.Err] and is not sent.
 //
 // It goes by the node's existence, not its version, which a request for
@@ -133,7 +135,9 @@ func (l *Lease) Check() framework.Op {
 	if err := l.Err(); err != nil {
 		return framework.FailOp(err)
 	}
-	return framework.CheckOp(l.hold.path, framework.AnyVersion)
+	h := l.hold
+	return framework.CheckOp(h.path, framework.AnyVersion).
+		For(h.line.client).Or(fmt.Errorf("%w: %s", ErrLost, h.path))
 }
 
 // Path returns the path of the lease's node, as the lock's client knows it.

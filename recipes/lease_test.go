@@ -493,13 +493,58 @@ func TestTokenAndCheck(t *testing.T) {
 			late := lease.Check() // made in time, sent too late
 			w.release(lease)
 			_, err := c.Multi(w.ctx, late, write)
-			wantErr(t, "a checked write that comes late", err, framework.ErrNoNode)
+			wantErr(t, "a checked write that comes late", err, recipes.ErrLost, framework.ErrNoNode)
 			_, err = c.Multi(w.ctx, lease.Check(), write)
 			wantErr(t, "a checked write after the release", err, recipes.ErrReleased)
 			w.srv.ReapContainers()
 			if _, ok := w.srv.Node(root); ok {
 				t.Error("the root was not reaped")
 			}
+		}
+	})
+}
+
+// A check goes with the lease, not with the path it is sent under: it holds
+// through every view of the lock's client, and is nothing to another client.
+func TestCheckThroughViews(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c, foreign := w.client(), w.client()
+		view, err := c.Namespace("locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := c.Namespace("elsewhere")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, m := range map[string]*recipes.InterProcessMutex{
+			"made with the root": recipes.NewInterProcessMutex(c, root),
+			"made with a view":   recipes.NewInterProcessMutex(view, "/report"),
+		} {
+			lease := w.acquire(m)
+			w.settle()
+			check := lease.Check()
+			for through, sender := range map[string]*framework.Client{"root": c, "view": view, "another view": other} {
+				if _, err := sender.Multi(w.ctx, check); err != nil {
+					t.Errorf("%s, through the %s: %v", name, through, err)
+				}
+			}
+			_, err := foreign.Multi(w.ctx, check)
+			wantErr(t, name+", through a foreign client", err, framework.ErrInvalidOption)
+			if errors.Is(err, recipes.ErrLost) {
+				t.Errorf("%s, through a foreign client: %v, but it is not lost", name, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), lease.Path()) {
+				t.Errorf("%s: the refusal does not name the lease: %v", name, err)
+			}
+			w.remove(foreign, c.FullPath(root)+strings.TrimPrefix(lease.Path(), m.Path()))
+			for through, sender := range map[string]*framework.Client{"root": c, "view": view, "another view": other} {
+				_, err := sender.Multi(w.ctx, check)
+				wantErr(t, name+", the node is gone, through the "+through, err, recipes.ErrLost, framework.ErrNoNode)
+			}
+			_ = lease.Release()
+			w.returned(lease)
 		}
 	})
 }

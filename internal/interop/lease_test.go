@@ -134,7 +134,7 @@ func (w *world) wantLost(t *testing.T, p *pair, m interop.Message) interop.Look 
 	must(t, err)
 	want := interop.Look{
 		Began: look.Began, Asked: look.Asked,
-		Err: "lost", Context: "lost", Done: true, Reentry: "lost", Check: "lost", Stale: "nonode",
+		Err: "lost", Context: "lost", Done: true, Reentry: "lost", Check: "lost", Stale: "lost",
 	}
 	if look != want {
 		t.Errorf("the first look says\n%+v, want\n%+v", look, want)
