@@ -148,12 +148,14 @@ func TestOtherSessionResumed(t *testing.T) {
 		if n > 0 {
 			id = 8
 		}
-		if _, ok := c.greet(wire.ConnectResponse{SessionID: id}); ok && n > 0 {
+		if _, ok := c.greet(wire.ConnectResponse{SessionID: id}); ok {
 			c.serve(nil)
 		}
 	}, func(t *testing.T, srv *fake) {
-		_, st := recorded(t, srv)
-		st.want(t, framework.Connected, framework.Suspended, framework.Lost)
+		c, st := recorded(t, srv)
+		st.want(t, framework.Connected)
+		c.Session().DropConnection()
+		st.want(t, framework.Suspended, framework.Lost)
 		if got := st.next(t); got.State != framework.Reconnected || got.Session != 8 {
 			t.Fatalf("%+v", got)
 		}
@@ -223,17 +225,15 @@ func TestReadOnlyServer(t *testing.T) {
 			id = 8
 		}
 		hello, ok := c.greet(wire.ConnectResponse{SessionID: id, ReadOnly: readOnly, HasReadOnly: true})
-		if !ok || !hello.ReadOnly {
-			return
+		if ok && hello.ReadOnly {
+			c.serve(nil)
 		}
-		if n == 0 {
-			return
-		}
-		c.serve(nil)
 	}, func(t *testing.T, srv *fake) {
 		c, st := recorded(t, srv, framework.WithReadOnly())
 		began := time.Now()
-		st.want(t, framework.Connected, framework.Suspended, framework.ReadOnly)
+		st.want(t, framework.Connected)
+		c.Session().DropConnection()
+		st.want(t, framework.Suspended, framework.ReadOnly)
 		if !c.State().IsConnected() {
 			t.Fatal("not connected when read-only")
 		}
