@@ -45,10 +45,10 @@ func (c *call) fail(err error) {
 }
 
 func (c *call) complete() {
-	close(c.done)
 	if c.slot != nil {
 		<-c.slot
 	}
+	close(c.done)
 }
 
 // await waits for the answer. When ctx or the client ends first, the request
