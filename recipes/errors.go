@@ -1,7 +1,10 @@
 package recipes
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/batonzk/baton/framework"
 )
@@ -27,6 +30,46 @@ var (
 	// ErrClosed says that the client was closed. It is [framework.ErrClosed].
 	ErrClosed = framework.ErrClosed
 )
+
+// A bare error is one of this package's without the package's name before it,
+// for a message that has begun with that.
+type bare struct{ error }
+
+func (b bare) Error() string { return strings.TrimPrefix(b.error.Error(), "recipes: ") }
+func (b bare) Unwrap() error { return b.error }
+
+// ended says how and why ctx ended.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return bare{cause}
+	}
+	return fmt.Errorf("%w: %w", err, bare{cause})
+}
+
+// withContext puts before err how and why ctx ended, unless it has not, or err
+// tells.
+func withContext(ctx context.Context, err error) error {
+	done := ctx.Err()
+	switch {
+	case done == nil, errors.Is(err, done) && errors.Is(err, context.Cause(ctx)):
+		return err
+	case errors.Is(done, err), errors.Is(context.Cause(ctx), err):
+		return ended(ctx)
+	}
+	return fmt.Errorf("%w: %w", ended(ctx), bare{err})
+}
+
+// both joins two errors, unless one is nil or the first tells the second.
+func both(err, also error) error {
+	switch {
+	case also == nil || errors.Is(err, also):
+		return err
+	case err == nil:
+		return also
+	}
+	return errors.Join(err, also)
+}
 
 // Why a lease was lost, other than by its session.
 var (

@@ -87,7 +87,7 @@ func (h *hold) look() error {
 	}
 	switch err := h.session.Err(); {
 	case errors.Is(err, ErrClosed):
-		return h.end(fmt.Errorf("recipes: lease %s ended: %w", h.path, err))
+		return h.end(fmt.Errorf("recipes: lease ended: %s: %w", h.path, err))
 	case err != nil:
 		return h.end(h.lost(err))
 	case h.conn != nil && h.conn.Err() != nil:

@@ -15,7 +15,7 @@ func (p *place) failure(ctx context.Context, err error) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return withContext(ctx, err)
+		return ended(ctx)
 	}
 	switch lost := p.session.Err(); {
 	case errors.Is(lost, ErrClosed):
@@ -42,13 +42,16 @@ func (p *place) leave(ctx context.Context) {
 	_ = p.line.delete(ctx, p.path, p.session)
 }
 
-// explain adds to err what the place was waiting for.
-func (p *place) explain(err error) error {
+// explain adds to err what the place was waiting for, and for how long.
+func (p *place) explain(err error, waited time.Duration) error {
 	if p.behind == "" {
 		return err
 	}
-	waited := time.Since(p.joined).Round(time.Millisecond)
-	return fmt.Errorf("waited %v, %d ahead, the next is %s of %s: %w", waited, p.ahead, p.behind, quote(p.theirs), err)
+	how := ""
+	if !p.try {
+		how = fmt.Sprintf("waited %v, ", waited.Round(time.Millisecond))
+	}
+	return fmt.Errorf("%w: %s%d ahead, the next is %s of %s", bare{err}, how, p.ahead, p.behind, quote(p.theirs))
 }
 
 // quote makes a node's data fit for a message.

@@ -69,10 +69,10 @@ func (l *line) enter(ctx context.Context, try bool) (*Lease, error) {
 		if ctx.Err() == nil {
 			return lease, nil
 		}
-		return nil, errors.Join(withContext(ctx, ctx.Err()), lease.Release())
+		return nil, both(ended(ctx), lease.Release())
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, withContext(ctx, err)
+	if ctx.Err() != nil {
+		return nil, ended(ctx)
 	}
 	return l.acquire(ctx, try)
 }
@@ -91,14 +91,15 @@ func (l *line) acquire(ctx context.Context, try bool) (*Lease, error) {
 		if err == nil {
 			return h.first, nil
 		}
+		waited := time.Since(p.joined)
 		p.leave(ctx)
-		if errors.Is(err, errAgain) && ctx.Err() != nil {
-			err = withContext(ctx, ctx.Err())
+		if ctx.Err() != nil {
+			err = withContext(ctx, err)
+		} else if errors.Is(err, errAgain) {
+			l.logger().Info("joining the line again", "lock", l.path, "node", p.path, "err", err)
+			continue
 		}
-		if !errors.Is(err, errAgain) {
-			return nil, p.explain(err)
-		}
-		l.logger().Info("joining the line again", "lock", l.path, "node", p.path, "err", err)
+		return nil, p.explain(err, waited)
 	}
 }
 
@@ -171,16 +172,6 @@ func (l *line) delete(ctx context.Context, path string, session *framework.Sessi
 	}
 	l.logger().Warn("a lock's node cannot be deleted", "node", path, "err", err)
 	return fmt.Errorf("recipes: releasing %s: %w", path, err)
-}
-
-// withContext adds to err how and why ctx ended, as far as err does not tell.
-func withContext(ctx context.Context, err error) error {
-	for _, e := range []error{ctx.Err(), context.Cause(ctx)} {
-		if e != nil && !errors.Is(err, e) {
-			err = fmt.Errorf("%w: %w", err, e)
-		}
-	}
-	return err
 }
 
 // without returns queue without the contender at index i.

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/batonzk/baton/framework"
@@ -86,21 +85,22 @@ func (m *InterProcessMutex) acquire(ctx context.Context, try bool) (*Lease, erro
 	}
 	lease, err := m.line.enter(ctx, try)
 	if err != nil {
-		return nil, fmt.Errorf("recipes: acquire %s: %w", m.line.path, err)
+		return nil, fmt.Errorf("recipes: acquire %s: %w", m.line.path, bare{err})
 	}
 	return lease, nil
 }
 
 // Do acquires the lock, calls fn, and releases the lock when fn returns or
 // panics. fn gets a context of the lease; it should return soon after that
-// ends. The error joins fn's and the release's: if the lease was lost, it
-// wraps [ErrLost] even if fn returned nil.
+// ends. The error is fn's, joined with the release's if there is one that fn's
+// does not wrap: if the lease was lost, it wraps [ErrLost] even if fn returned
+// nil.
 func (m *InterProcessMutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
 	lease, err := m.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lease.Release()) }()
+	defer func() { err = both(err, lease.Release()) }()
 	return fn(lease.Context(ctx), lease)
 }
 
