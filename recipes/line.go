@@ -80,27 +80,56 @@ func (l *line) enter(ctx context.Context, try bool) (*Lease, error) {
 // acquire joins the line, waits until its turn comes, and returns the first
 // lease of the hold. If try is set it does not wait but fails with ErrHeld.
 // Whatever else it returns, it leaves no node behind.
+//
+// It joins again for as long as ctx allows: after the place was lost, at once
+// if that has not just happened; and, unless try is set, after the client has
+// found no server that takes it in for as long as its retry policy says.
 func (l *line) acquire(ctx context.Context, try bool) (*Lease, error) {
-	for {
-		p, children, err := l.join(ctx)
-		if err != nil {
-			return nil, err
+	var pauses pauses
+	for losses := 0; ; {
+		began := time.Now()
+		lease, err := l.attempt(ctx, try)
+		lost := errors.Is(err, errAgain)
+		if err == nil || ctx.Err() != nil || !lost && (try || !isOutage(err)) {
+			return lease, err
 		}
-		p.try = try
-		h, err := p.take(ctx, children)
-		if err == nil {
-			return h.first, nil
+		l.logger().Info("joining the line again", "lock", l.path, "err", err)
+		if time.Since(began) > longestPause {
+			losses = 0
+			pauses.reset()
 		}
-		waited := time.Since(p.joined)
-		p.leave(ctx)
+		if lost {
+			losses++
+		}
+		if !lost || losses > 1 {
+			pauses.pause(ctx)
+		}
 		if ctx.Err() != nil {
-			err = withContext(ctx, err)
-		} else if errors.Is(err, errAgain) {
-			l.logger().Info("joining the line again", "lock", l.path, "node", p.path, "err", err)
-			continue
+			return nil, withContext(ctx, err)
 		}
-		return nil, p.explain(err, waited)
 	}
+}
+
+// attempt is one round of acquire. The error is errAgain if the place was
+// lost.
+func (l *line) attempt(ctx context.Context, try bool) (*Lease, error) {
+	p, children, err := l.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.try = try
+	h, err := p.take(ctx, children)
+	if err == nil {
+		return h.first, nil
+	}
+	waited := time.Since(p.joined)
+	p.leave(ctx)
+	return nil, p.explain(withContext(ctx, err), waited)
+}
+
+// isOutage reports whether err is of a time without servers, which passes.
+func isOutage(err error) bool {
+	return framework.IsRetryable(err) && !errors.Is(err, framework.ErrAuthFailed)
 }
 
 // join makes a node and lists the children of the line's root, in one round

@@ -64,10 +64,12 @@ func validateRoot(client *framework.Client, path string) error {
 // once another lease of the same hold, or the lease's error if that has
 // ended.
 //
-// If the session is lost while the call waits, it asks again in the next one,
-// at the end of the line. A connection loss in line costs nothing, not even the
-// place. To get into the line takes a connection, for which the call waits as
-// the client's retry policy says.
+// A time without servers does not end the call, whatever the client's retry
+// policy says, neither before it is in line nor later. A connection loss in line
+// costs nothing, not even the place. If the session is lost while the call
+// waits, it asks again in the next one, at the end of the line. What does end it
+// is the answer of a server that makes no sense to ask again, such as
+// [framework.ErrNoAuth], credentials that no server takes, and [ErrClosed].
 func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, false)
 }

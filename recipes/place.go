@@ -102,11 +102,13 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 // persist reads again for as long as it only lacks a connection, whatever the
 // client's retry policy says: the place is kept as long as the session is.
 func (p *place) persist(ctx context.Context, read func() error) error {
+	var pauses pauses
 	for {
 		err := read()
 		if p.try || !framework.IsRetryable(err) || ctx.Err() != nil || p.session.Err() != nil {
 			return err
 		}
+		pauses.pause(ctx)
 	}
 }
 
