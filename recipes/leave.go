@@ -26,17 +26,18 @@ func (p *place) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// leaveTime is how long one who gives up waits for his node to be deleted.
+// leaveTime is how long one whose turn it is not waits for his node to be
+// deleted.
 const leaveTime = time.Second
 
-// leave gives the place up. Without a connection it does not wait for one:
-// the deletion is then the background's.
+// leave gives the place up. It does not wait for the deletion once ctx is done,
+// nor for a connection if there is none: the rest is then the background's.
 func (p *place) leave(ctx context.Context) {
 	p.unwatch()
 	if p.gone || p.session.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	defer context.AfterFunc(p.session.ConnectionContext(), cancel)()
 	_ = p.line.delete(ctx, p.path, p.session)

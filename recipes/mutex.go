@@ -58,7 +58,8 @@ func validateRoot(client *framework.Client, path string) error {
 
 // Acquire waits until it is the caller's turn to hold the lock. ctx bounds the
 // wait and not what comes after it; a ctx that is done fails even if the lock
-// is free. However the call fails, it leaves no contender in the line.
+// is free. However the call fails, it leaves no contender in the line; once ctx
+// is done it returns at once, and the contender is removed in the background.
 //
 // With a context of a lease of this lock (see [Lease.Context]) it returns at
 // once another lease of the same hold, or the lease's error if that has

@@ -139,11 +139,49 @@ func TestWaitEndsWithContext(t *testing.T) {
 				t.Errorf("the error does not say %q: %v", want, err)
 			}
 		}
+		w.settle()
 		if n := len(w.ephemerals()); n != 1 {
 			t.Errorf("%d nodes are left, want the holder's", n)
 		}
 		w.release(lease)
 	})
+}
+
+// The end of the context is the end of the wait, however slow the servers are
+// and whatever they answer: what is left to do goes on without the caller.
+func TestContextBoundsTheWait(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(w *world, c *framework.Client){
+		"slow network":   func(w *world, c *framework.Client) { w.link(c).latency.Store(int64(soon)) },
+		"silent network": func(w *world, c *framework.Client) { w.link(c).silence() },
+		"no network": func(w *world, c *framework.Client) {
+			w.link(c).refuse(true)
+			w.link(c).drop()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				lease := w.acquire(w.mutex())
+				c := w.client()
+				waiting := w.queue(recipes.NewInterProcessMutex(c, root))[0]
+				fault(w, c)
+				began := time.Now()
+				waiting.cancel()
+				<-waiting.done
+				wantErr(t, "Acquire", waiting.err, context.Canceled)
+				if late := time.Since(began); late > 0 {
+					t.Errorf("Acquire returned %v after its context ended", late)
+				}
+				time.Sleep(3 * sessionTimeout)
+				if left := w.ephemerals(); len(left) != 1 {
+					t.Errorf("in line are %v, want the holder", left)
+				}
+				w.link(c).refuse(false)
+				w.release(lease)
+			})
+		})
+	}
 }
 
 func TestTryAcquire(t *testing.T) {
