@@ -25,8 +25,6 @@ var (
 	ErrReleased = errors.New("recipes: lease released")
 	// ErrNotHeld says that what is to be released is no lease of this mutex.
 	ErrNotHeld = errors.New("recipes: not a lease of this lock")
-	// ErrDeadlock says that to wait would be to wait for oneself.
-	ErrDeadlock = errors.New("recipes: would wait for itself")
 	// ErrClosed says that the client was closed. It is [framework.ErrClosed].
 	ErrClosed = framework.ErrClosed
 )

@@ -52,7 +52,11 @@ func (p *place) explain(err error, waited time.Duration) error {
 	if !p.try {
 		how = fmt.Sprintf("waited %v, ", waited.Round(time.Millisecond))
 	}
-	return fmt.Errorf("%w: %s%d ahead, the next is %s of %s", bare{err}, how, p.ahead, p.behind, quote(p.theirs))
+	whose := ""
+	if p.ours {
+		whose = " (held by this client)"
+	}
+	return fmt.Errorf("%w: %s%d ahead, the next is %s of %s%s", bare{err}, how, p.ahead, p.behind, quote(p.theirs), whose)
 }
 
 // quote makes a node's data fit for a message.

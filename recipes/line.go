@@ -36,6 +36,8 @@ type line struct {
 
 	mu       sync.Mutex
 	reported map[string]struct{} // children that were logged
+
+	itself sync.Once // logs that the line waits for itself
 }
 
 // reportedMax bounds what a line remembers to have logged.
@@ -180,6 +182,15 @@ func (l *line) report(child, message string) {
 	if !known && !full {
 		l.logger().Warn(message, "lock", l.path, "child", framework.JoinPath(l.path, child))
 	}
+}
+
+// waitsForItself warns, once, that a contender waits for a holder of its own
+// client. Two goroutines may well exclude each other; one that waits for
+// itself waits for ever.
+func (l *line) waitsForItself(holder string) {
+	l.itself.Do(func() {
+		l.logger().Warn("waiting for a lock that this client holds: was the lease's context passed on?", "lock", l.path, "holder", holder)
+	})
 }
 
 // delete deletes a node of session, with a retry budget of its own. When ctx

@@ -27,6 +27,7 @@ type place struct {
 	ahead  int                 // contenders ahead, dead ones not counted
 	behind string              // the contender waited for
 	theirs []byte              // what that one's node holds
+	ours   bool                // that one holds the lock, and is of the same session
 }
 
 // take waits for the place's turn and makes it a hold. All of rule 1 has been

@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,5 +233,50 @@ func TestReentryConcurrently(t *testing.T) {
 			}
 			wantErr(t, "the lease", lease.Err(), recipes.ErrReleased)
 		}
+	})
+}
+
+// Who waits for a lock of his own client is told, in the log and in the error:
+// it may be that the lease's context was not passed on. It is no error, since
+// two goroutines may well exclude each other.
+func TestWaitForOwnClient(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		const told = "waiting for a lock that this client holds"
+		c := w.client()
+		m := recipes.NewInterProcessMutex(c, root)
+		lease := w.acquire(m)
+		try := func(m *recipes.InterProcessMutex) error {
+			ctx, cancel := context.WithTimeout(w.ctx, soon)
+			defer cancel()
+			_, err := m.Acquire(ctx) // not the lease's context
+			wantErr(t, "Acquire", err, context.DeadlineExceeded)
+			return err
+		}
+		if err := try(w.mutex()); strings.Contains(err.Error(), "this client") || strings.Contains(w.log.String(), told) {
+			t.Errorf("another client is told that it holds the lock: %v\n%s", err, w.log.String())
+		}
+		for range 3 {
+			if err := try(m); !strings.Contains(err.Error(), "(held by this client)") {
+				t.Errorf("the error does not say who holds: %v", err)
+			}
+		}
+		if n := strings.Count(w.log.String(), told); n != 1 {
+			t.Errorf("the log tells it %d times, want once:\n%s", n, w.log.String())
+		}
+		_, err := m.TryAcquire(w.ctx)
+		wantErr(t, "TryAcquire", err, recipes.ErrHeld)
+		if !strings.Contains(err.Error(), "(held by this client)") {
+			t.Errorf("the error does not say who holds: %v", err)
+		}
+		// One who waits behind another's waiter waits for that one first.
+		between := w.queue(w.mutex())[0]
+		if err := try(m); strings.Contains(err.Error(), "held by this client") {
+			t.Errorf("the one before does not hold: %v", err)
+		}
+		waiting := w.queue(m)[0]
+		w.release(lease)
+		w.release(w.wait(between))
+		w.release(w.wait(waiting))
 	})
 }

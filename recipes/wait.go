@@ -39,11 +39,15 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 			queue, own = without(queue, b), ownAfter(own, b)
 			continue
 		}
+		rest, last := without(queue, b), ownAfter(own, b)
+		next := p.line.rule.blocker(rest, last) < 0
+		p.ours = next && stat.EphemeralOwner == p.owner
 		if p.try {
 			return false, ErrHeld
 		}
-		rest, last := without(queue, b), ownAfter(own, b)
-		next := p.line.rule.blocker(rest, last) < 0
+		if p.ours {
+			p.line.waitsForItself(p.behind)
+		}
 		left, err := p.outwait(ctx, watch, next)
 		if left || err != nil {
 			return left && next && p.inOrder(), err
