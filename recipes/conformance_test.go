@@ -314,7 +314,7 @@ func conformParticipants(w *world) {
 	lease := w.acquire(w.mutex())
 	as := w.queue(w.mutex(), w.mutex())
 	ps, err := recipes.NewInterProcessMutex(c, root).Participants(w.ctx)
-	if err != nil || len(ps) != 3 || !ps[0].Holder || ps[0].Path != lease.Path() || ps[1].Holder || ps[0].Session != lease.Session().ID() {
+	if err != nil || len(ps) != 3 || !ps[0].Holder || ps[0].Path != lease.Path() || ps[1].Holder || ps[0].SessionID != lease.Session().ID() {
 		w.Errorf("Participants: %+v, %v", ps, err)
 	}
 	w.release(lease)

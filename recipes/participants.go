@@ -14,11 +14,11 @@ import (
 
 // A Participant is one who stands in a lock's line.
 type Participant struct {
-	Name    string // of its node
-	Path    string // of its node, as the lock's client knows it
-	Data    []byte // what it says of itself; see [WithData]
-	Session int64  // the session that its node dies with, 0 if none
-	Token   int64  // the fencing token that it has or would have
+	Name      string // of its node
+	Path      string // of its node, as the lock's client knows it
+	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after [Revoke]
+	SessionID int64  // of the session that its node dies with, 0 if none
+	Token     int64  // the fencing token that it has or would have
 	// Since is when it joined the line, by the servers' clock.
 	Since time.Time
 	// Holder says that it is at the head of the line.
@@ -87,13 +87,13 @@ func (l *line) participant(ctx context.Context, c contender) (*Participant, erro
 		return nil, err
 	}
 	return &Participant{
-		Name:    c.name,
-		Path:    path,
-		Data:    data,
-		Session: stat.EphemeralOwner,
-		Token:   stat.Czxid,
-		Since:   stat.Created,
-		Dead:    stat.EphemeralOwner == 0,
+		Name:      c.name,
+		Path:      path,
+		Data:      data,
+		SessionID: stat.EphemeralOwner,
+		Token:     stat.Czxid,
+		Since:     stat.Created,
+		Dead:      stat.EphemeralOwner == 0,
 	}, nil
 }
 

@@ -40,15 +40,15 @@ func TestParticipants(t *testing.T) {
 				(want[i].Name != "" && p.Name != want[i].Name) {
 				t.Errorf("participant %d is %+v, want %+v", i, p, want[i])
 			}
-			if p.Path != root+"/"+p.Name || (p.Session == 0) != p.Dead {
-				t.Errorf("participant %d has path %s and session %#x", i, p.Path, p.Session)
+			if p.Path != root+"/"+p.Name || (p.SessionID == 0) != p.Dead {
+				t.Errorf("participant %d has path %s and session %#x", i, p.Path, p.SessionID)
 			}
 			if i > 0 && p.Token <= ps[i-1].Token {
 				t.Errorf("participant %d has token %#x", i, p.Token)
 			}
 		}
 		holder := ps[1]
-		if holder.Path != lease.Path() || holder.Token != lease.Token() || holder.Session != lease.Session().ID() {
+		if holder.Path != lease.Path() || holder.Token != lease.Token() || holder.SessionID != lease.Session().ID() {
 			t.Errorf("the holder is %+v, its lease has path %s, token %#x", holder, lease.Path(), lease.Token())
 		}
 		if since := holder.Since.Sub(began); since < 0 || since > soon/2 {
