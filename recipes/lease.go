@@ -21,10 +21,14 @@ const (
 	// passed. The lease is held unless a server says otherwise: no server can
 	// have given the lock to another yet.
 	LeaseUnknown
-	// LeaseLost: the lease ended before it was released. [Lease.Err] says why.
+	// LeaseLost: the lease ended before it was released, and others may hold the
+	// lock. [Lease.Err] says why.
 	LeaseLost
 	// LeaseReleased: the lease was released.
 	LeaseReleased
+	// LeaseRevoked: the lease ended at somebody's request, see
+	// [EndWhenRevoked]. The lock stays closed to others until the release.
+	LeaseRevoked
 )
 
 // String returns the state's name.
@@ -38,6 +42,8 @@ func (s LeaseState) String() string {
 		return "lost"
 	case LeaseReleased:
 		return "released"
+	case LeaseRevoked:
+		return "revoked"
 	}
 	return fmt.Sprintf("LeaseState(%d)", int(s))
 }
@@ -73,7 +79,8 @@ type Lease struct {
 // [Lease.Err] says, wrapping [ErrLost] or [ErrClosed]: the work it was to
 // protect may have been alone for a part of its time only. It wraps [ErrLost]
 // also if it is the release that finds the node gone. Nothing of a later holder
-// is touched.
+// is touched. That a lease was revoked is no error of its release: the lock was
+// closed to others until then.
 func (l *Lease) Release() error {
 	l.once.Do(func() {
 		l.returned.Store(true)
@@ -101,6 +108,8 @@ func (l *Lease) State() LeaseState {
 	switch {
 	case errors.Is(err, ErrReleased):
 		return LeaseReleased
+	case errors.Is(err, ErrRevoked):
+		return LeaseRevoked
 	case err != nil:
 		return LeaseLost
 	case !l.hold.session.Connected():

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/batonzk/baton/framework"
@@ -17,6 +18,7 @@ import (
 // each other as two processes do, unless one passes on a context of its lease;
 // see [Lease.Context].
 type InterProcessMutex struct {
+	path string
 	line *line
 	err  error // why it cannot be used
 }
@@ -37,9 +39,9 @@ func NewInterProcessMutex(client *framework.Client, path string, opts ...Option)
 		err = validateRoot(client, path)
 	}
 	if err != nil {
-		return &InterProcessMutex{err: fmt.Errorf("recipes: mutex %q: %w", path, err)}
+		return &InterProcessMutex{path: path, err: fmt.Errorf("recipes: mutex %q: %w", path, err)}
 	}
-	return &InterProcessMutex{line: newLine(client, path, mutexRule, s)}
+	return &InterProcessMutex{path: path, line: newLine(client, path, mutexRule, s)}
 }
 
 // validateRoot refuses what cannot be the root of a line.
@@ -96,14 +98,23 @@ func (m *InterProcessMutex) acquire(ctx context.Context, try bool) (*Lease, erro
 // Do acquires the lock, calls fn, and releases the lock when fn returns or
 // panics. fn gets a context of the lease; it should return soon after that
 // ends. The error is fn's, joined with the release's if there is one that fn's
-// does not wrap: if the lease was lost, it wraps [ErrLost] even if fn returned
-// nil.
+// does not wrap. If the lease ended under fn, the error says so even if fn
+// returned nil, since fn may have stopped early: it wraps [ErrLost], [ErrClosed]
+// or [ErrRevoked].
 func (m *InterProcessMutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
+	if m.err == nil && fn == nil {
+		return fmt.Errorf("recipes: mutex %q: %w: Do has no function", m.path, framework.ErrInvalidOption)
+	}
 	lease, err := m.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = both(err, lease.Release()) }()
+	defer func() {
+		if revoked := lease.Err(); errors.Is(revoked, ErrRevoked) {
+			err = both(err, revoked)
+		}
+		err = both(err, lease.Release())
+	}()
 	return fn(lease.Context(ctx), lease)
 }
 
@@ -119,10 +130,5 @@ func (m *InterProcessMutex) Release(lease *Lease) error {
 	return lease.Release()
 }
 
-// Path returns the mutex's path as it was given, "" if it was malformed.
-func (m *InterProcessMutex) Path() string {
-	if m.err != nil {
-		return ""
-	}
-	return m.line.path
-}
+// Path returns the mutex's path as it was given.
+func (m *InterProcessMutex) Path() string { return m.path }

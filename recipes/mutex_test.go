@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +229,7 @@ func TestMalformedPathOrOption(t *testing.T) {
 			"client":       recipes.NewInterProcessMutex(nil, root),
 			`"__REVOKE__"`: recipes.NewInterProcessMutex(c, root, recipes.WithData([]byte("__REVOKE__"))),
 			"listener":     recipes.NewInterProcessMutex(c, root, recipes.WithRevocationListener(nil)),
+			"option 1":     recipes.NewInterProcessMutex(c, root, recipes.EndWhenRevoked(), nil),
 		} {
 			want := framework.ErrInvalidPath
 			if name[0] != '"' || strings.Contains(name, "REVOKE") {
@@ -244,7 +246,11 @@ func TestMalformedPathOrOption(t *testing.T) {
 			wantErr(t, name, err, want)
 			wantErr(t, name, m.Release(nil), want)
 			wantErr(t, name, m.Do(w.ctx, nil), want)
+			if path := m.Path(); path != root && strconv.Quote(path) != name {
+				t.Errorf("%s: the mutex's path is %q", name, path)
+			}
 		}
+		wantErr(t, "Do(nil)", recipes.NewInterProcessMutex(c, root).Do(w.ctx, nil), framework.ErrInvalidOption)
 		if ops := log.ops(); len(ops) > 0 {
 			t.Errorf("requests were sent: %v", ops)
 		}

@@ -23,7 +23,11 @@ type settings struct {
 
 func newSettings(opts []Option) settings {
 	s := settings{data: hostAndPID()}
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			s.err = fmt.Errorf("%w: option %d is nil", framework.ErrInvalidOption, i)
+			continue
+		}
 		o(&s)
 	}
 	if s.err == nil && bytes.Equal(s.data, revokeRequest) {
@@ -54,8 +58,9 @@ func WithRevocationListener(f func(*Lease)) Option {
 }
 
 // EndWhenRevoked ends a lease with [ErrRevoked] when somebody asks for the
-// lock with [Revoke]. Its contexts end, so that the work can stop; the lock
-// stays closed to others until the lease is released.
+// lock with [Revoke]. Its contexts end, so that the work can stop, and its
+// state is [LeaseRevoked]; the lock stays closed to others until the lease is
+// released.
 func EndWhenRevoked() Option {
 	return func(s *settings) { s.endWhenRevoked = true }
 }

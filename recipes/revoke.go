@@ -11,7 +11,8 @@ import (
 var revokeRequest = []byte("__REVOKE__")
 
 // Revoke asks the contender whose node is at path, a [Participant.Path], to
-// give its lock up. It replaces the node's data, as Curator's Revoker does.
+// give its lock up. It replaces the node's data, as Curator's Revoker does: what
+// the contender says of itself is gone, and [Participant.Data] is __REVOKE__.
 // Nothing forces the holder; see [WithRevocationListener] and
 // [EndWhenRevoked] for what the holder can do. A contender that still waits
 // hears of it once it holds the lock.

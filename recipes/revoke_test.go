@@ -2,6 +2,8 @@ package recipes_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,7 +164,7 @@ func TestEndWhenRevoked(t *testing.T) {
 		wantErr(t, "the lease's check", lease.Check().Err(), recipes.ErrRevoked)
 		_, err = m.Acquire(ctx)
 		wantErr(t, "re-entry", err, recipes.ErrRevoked)
-		if lease.State() != recipes.LeaseLost || waiting.returned() {
+		if lease.State() != recipes.LeaseRevoked || waiting.returned() {
 			t.Errorf("the lease is %v, another granted: %v", lease.State(), waiting.returned())
 		}
 		if err := again.Release(); err != nil {
@@ -174,5 +176,35 @@ func TestEndWhenRevoked(t *testing.T) {
 		}
 		w.release(lease)
 		w.release(w.wait(waiting))
+	})
+}
+
+// A lease that was revoked under Do's function is an error of Do's, whatever
+// the function says, as a lost one is: it may have stopped early.
+func TestDoTellsOfRevocation(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	inBubble(t, func(w *world) {
+		outsider := w.client()
+		m := w.mutex(recipes.EndWhenRevoked())
+		for name, says := range map[string]func(ctx context.Context) error{
+			"nothing":   func(context.Context) error { return nil },
+			"the cause": func(ctx context.Context) error { return context.Cause(ctx) },
+			"something": func(context.Context) error { return broken },
+		} {
+			err := m.Do(w.ctx, func(ctx context.Context, lease *recipes.Lease) error {
+				w.revoke(outsider, lease.Path())
+				<-ctx.Done()
+				line, err := m.Participants(w.ctx)
+				if err != nil || len(line) != 1 || string(line[0].Data) != "__REVOKE__" {
+					t.Errorf("in line are %v, %v", line, err)
+				}
+				return says(ctx)
+			})
+			wantErr(t, name, err, recipes.ErrRevoked)
+			if n := strings.Count(err.Error(), "revoked"); n != 1 || name == "something" && !errors.Is(err, broken) {
+				t.Errorf("the function says %s, Do says %v", name, err)
+			}
+		}
 	})
 }
