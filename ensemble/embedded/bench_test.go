@@ -1,63 +1,94 @@
 package embedded_test
 
 import (
+	"bufio"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/batonzk/baton/ensemble/apache"
 	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/internal/testenv"
 	"github.com/batonzk/baton/internal/wire"
 )
 
-// BenchmarkStart measures from nothing to the first session, over the pipe.
+// All benchmarks, on both servers in one run:
+//
+//	BATON_APACHE=1 go test ./ensemble/embedded -run '^$' -bench . -benchtime 2s
+
+// onBoth runs a benchmark on an embedded server over TCP, and on a real one
+// without fsync if real servers are turned on.
+func onBoth(b *testing.B, run func(b *testing.B, addr string)) {
+	b.Run("embedded", func(b *testing.B) { run(b, must(start(b).Listen("127.0.0.1:0")).String()) })
+	b.Run("apache", func(b *testing.B) {
+		// A heap as the package gives it by default would only be collected.
+		run(b, testenv.StartApache(b, 1, apache.WithFsync(false), apache.WithTick(2*time.Second)).Connect())
+	})
+}
+
+// BenchmarkStart measures from nothing to the first session, of the embedded
+// server over the pipe.
 func BenchmarkStart(b *testing.B) {
-	for b.Loop() {
-		srv, err := embedded.Start()
-		if err != nil {
-			b.Fatal(err)
+	b.Run("embedded", func(b *testing.B) {
+		for b.Loop() {
+			srv := must(embedded.Start())
+			connect(b, srv).nc.Close()
+			srv.Close()
 		}
-		connect(b, srv).nc.Close()
-		srv.Close()
-	}
+	})
+	b.Run("apache", func(b *testing.B) {
+		testenv.Apache(b)
+		for b.Loop() {
+			ens := must(apache.Start(b.Context(), 1))
+			wrap(b, must(net.Dial("tcp", ens.Connect()))).open(&wire.ConnectRequest{TimeoutMillis: 10_000, Password: make([]byte, 16)}).nc.Close()
+			ens.Close()
+		}
+	})
 }
 
 // BenchmarkMixed measures requests of which 70 % read, 20 % set and 10 %
-// create or delete, from 64 clients that each wait for their replies, over
-// TCP. With -compare it measures the server at that address instead.
+// create or delete, from 64 clients over TCP that each wait for the replies to
+// what they have sent, one request or several. The client is as lean as can
+// be: it sends frames that are made beforehand and counts the replies.
 func BenchmarkMixed(b *testing.B) {
-	address := ""
-	if address == "" {
-		addr, err := start(b).Listen("127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
-		address = addr.String()
+	for _, depth := range []int{1, 16} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			onBoth(b, func(b *testing.B, addr string) { mixed(b, addr, depth) })
+		})
 	}
-	clients := make([]*client, 64)
+}
+
+// The clients are served by few goroutines, so that there is little to be
+// switched: else they take more of the processor than the server does.
+const (
+	mixedClients    = 64
+	mixedGoroutines = 4
+)
+
+func mixed(b *testing.B, addr string, depth int) {
+	clients := make([]*lean, mixedClients)
 	for i := range clients {
-		clients[i] = wrap(b, must(net.Dial("tcp", address))).open(&wire.ConnectRequest{TimeoutMillis: 30_000, Password: make([]byte, 16)})
-		clients[i].create(fmt.Sprintf("/bench%d", i), "0123456789", wire.ModeEphemeral)
+		clients[i] = newLean(b, addr, i, depth)
 	}
 	b.ResetTimer()
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	var wg sync.WaitGroup
-	for i, c := range clients {
+	for group := range slices.Chunk(clients, mixedClients/mixedGoroutines) {
 		wg.Go(func() {
-			path := fmt.Sprintf("/bench%d", i)
-			for left.Add(-1) >= 0 {
-				switch n := rand.IntN(20); {
-				case n < 14:
-					c.get(path, false)
-				case n < 18:
-					c.set(path, "0123456789")
-				default:
-					c.create(path+"-x", "", wire.ModePersistent)
-					c.delete(path + "-x")
-					left.Add(-1)
+			n := int64(depth * len(group))
+			for i := 0; left.Add(-n) > -n; i++ {
+				if err := round(group, i, depth); err != nil {
+					b.Error(err)
+					return
 				}
 			}
 		})
@@ -66,6 +97,117 @@ func BenchmarkMixed(b *testing.B) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 	for _, c := range clients {
-		c.ok(wire.OpCloseSession, new(wire.Empty), nil)
+		c.close()
+	}
+}
+
+// A lean client sends batches of requests that are ready to be sent.
+type lean struct {
+	client  *client
+	batches [][]byte
+}
+
+// newLean opens a session and prepares a thousand requests in batches.
+func newLean(b *testing.B, addr string, number, depth int) *lean {
+	c := wrap(b, must(net.Dial("tcp", addr))).open(&wire.ConnectRequest{TimeoutMillis: 30_000, Password: make([]byte, 16)})
+	path := fmt.Sprintf("/bench%d", number)
+	c.create(path, "0123456789", wire.ModePersistent)
+	rnd := rand.New(rand.NewPCG(uint64(number), 1))
+	_ = c.nc.SetDeadline(time.Time{})
+	l := &lean{client: c}
+	var batch []byte
+	there := false
+	for i := range 1024 {
+		header := &wire.RequestHeader{Xid: int32(i + 1)}
+		var r wire.Record
+		switch n := rnd.IntN(10); {
+		case n < 7:
+			header.Op, r = wire.OpGetData, &wire.PathWatchRequest{Path: path}
+		case n < 9:
+			header.Op, r = wire.OpSetData, &wire.SetDataRequest{Path: path, Data: []byte("0123456789"), Version: -1}
+		case there:
+			header.Op, r = wire.OpDelete, &wire.PathVersionRequest{Path: path + "/x", Version: -1}
+			there = false
+		default:
+			header.Op, r = wire.OpCreate, &wire.CreateRequest{Path: path + "/x", ACL: openACL}
+			there = true
+		}
+		batch = wire.AppendFrame(batch, header, r)
+		if (i+1)%depth == 0 {
+			l.batches = append(l.batches, batch)
+			batch = nil
+		}
+	}
+	return l
+}
+
+// round sends batch i of each client, then takes their n replies each.
+func round(clients []*lean, i, n int) error {
+	for _, l := range clients {
+		if _, err := l.client.nc.Write(l.batches[i%len(l.batches)]); err != nil {
+			return err
+		}
+	}
+	for _, l := range clients {
+		for range n {
+			if err := skipFrame(l.client.in); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func skipFrame(in *bufio.Reader) error {
+	header, err := in.Peek(4)
+	if err != nil {
+		return err
+	}
+	_, err = in.Discard(4 + int(binary.BigEndian.Uint32(header)))
+	return err
+}
+
+func (l *lean) close() {
+	l.client.ok(wire.OpCloseSession, new(wire.Empty), nil)
+	_, _ = io.Copy(io.Discard, l.client.in)
+	l.client.nc.Close()
+}
+
+// BenchmarkMillion measures the memory of 1,000,000 nodes of 100 bytes.
+func BenchmarkMillion(b *testing.B) {
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		srv := start(b)
+		fill(b, must(srv.Listen("127.0.0.1:0")).String(), 1_000_000)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/1e6, "MB")
+		b.ReportMetric(float64(after.Sys)/1e6, "MB-from-OS")
+		srv.Close()
+	}
+}
+
+// fill makes n nodes of 100 bytes, in folders of a thousand.
+func fill(b *testing.B, addr string, n int) {
+	c := wrap(b, must(net.Dial("tcp", addr))).open(&wire.ConnectRequest{TimeoutMillis: 30_000, Password: make([]byte, 16)})
+	c.nc.SetDeadline(time.Time{})
+	data := make([]byte, 100)
+	in := bufio.NewReaderSize(c.nc, 64<<10)
+	for folder := range n / 1000 {
+		var batch []byte
+		path := fmt.Sprintf("/folder%06d", folder)
+		batch = wire.AppendFrame(batch, &wire.RequestHeader{Op: wire.OpCreate}, &wire.CreateRequest{Path: path, ACL: openACL})
+		for i := range 999 {
+			batch = wire.AppendFrame(batch, &wire.RequestHeader{Op: wire.OpCreate},
+				&wire.CreateRequest{Path: fmt.Sprintf("%s/node%06d", path, i), Data: data, ACL: openACL})
+		}
+		must(c.nc.Write(batch))
+		for range 1000 {
+			if err := skipFrame(in); err != nil {
+				b.Fatal(err)
+			}
+		}
 	}
 }

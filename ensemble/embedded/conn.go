@@ -35,9 +35,17 @@ type conn struct {
 	out   *queue
 	done  chan struct{} // closed when the connection is
 
-	closing sync.Once
-	reason  string       // why the server closed it; to be read when done is closed
-	sid     atomic.Int64 // the session's id, or the one that is to be resumed
+	closing  sync.Once
+	deadline sync.Mutex   // held while it is set
+	reason   string       // why the server closed it; to be read when done is closed
+	sid      atomic.Int64 // the session's id, or the one that is to be resumed
+
+	// The reader's own, to be used again for each request.
+	decoder     wire.Decoder
+	encoder     wire.Encoder
+	header      wire.RequestHeader
+	replyHeader wire.ReplyHeader
+	scratch     []byte
 
 	number  int64 // grows with each connection
 	since   time.Time
@@ -74,8 +82,21 @@ func (c *conn) close(reason string) {
 		c.reason = reason
 		close(c.done)
 		c.out.close()
+		c.deadline.Lock()
+		defer c.deadline.Unlock()
 		_ = c.nc.SetDeadline(time.Unix(1, 0))
 	})
+}
+
+// lastWords bounds what may still be written, unless c is closed.
+func (c *conn) lastWords() {
+	c.deadline.Lock()
+	defer c.deadline.Unlock()
+	select {
+	case <-c.done:
+	default:
+		_ = c.nc.SetWriteDeadline(time.Now().Add(finishTimeout))
+	}
 }
 
 // ended reports whether c is no longer its session's connection. Caller holds
@@ -86,7 +107,15 @@ func (c *conn) ended() bool { return c.session == nil || c.session.conn != c }
 // holds srv.mu.
 func (c *conn) send(frame []byte) {
 	c.sent()
-	if !c.out.push(frame) {
+	if !c.out.push(frame, false) {
+		c.close("client does not read")
+	}
+}
+
+// reply is send for the connection's own reader, which flushes.
+func (c *conn) reply(frame []byte) {
+	c.sent()
+	if !c.out.push(frame, true) {
 		c.close("client does not read")
 	}
 }
@@ -101,11 +130,12 @@ func (c *conn) run() {
 		c.nc.Close()
 	}()
 	err := c.serve()
+	c.lastWords()
+	c.flush()
 	c.srv.mu.Lock()
 	c.srv.detach(c)
 	c.srv.mu.Unlock()
 	if err == nil { // what is queued is still to be sent
-		_ = c.nc.SetWriteDeadline(time.Now().Add(finishTimeout))
 		c.out.finish()
 		<-writing
 		err = errFinished
@@ -130,6 +160,9 @@ func (c *conn) serve() error {
 	}
 	more, err := c.handshake()
 	for more && err == nil {
+		if !c.frameBuffered() || c.out.full() {
+			c.flush()
+		}
 		c.out.drain()
 		var frame []byte
 		if frame, err = c.readFrame(); err != nil {
@@ -195,23 +228,45 @@ func (c *conn) readFrame() ([]byte, error) {
 	return frame, nil
 }
 
-// write sends what is queued until the queue ends.
-func (c *conn) write() {
-	var buf []byte
+// frameBuffered reports whether the next frame can be read without waiting.
+func (c *conn) frameBuffered() bool {
+	if c.in.Buffered() < 4 {
+		return false
+	}
+	header, _ := c.in.Peek(4) // is there
+	return c.in.Buffered()-4 >= int(binary.BigEndian.Uint32(header))
+}
+
+// flush sends what is queued, unless the writer is at it.
+func (c *conn) flush() {
 	for {
-		var ok bool
-		if buf, ok = c.out.take(buf[:0]); !ok {
+		frames, ok := c.out.grab()
+		if !ok || !c.writeOut(frames) {
 			return
-		}
-		if c.srv.gate.wait(c) != nil {
-			return
-		}
-		if _, err := c.nc.Write(buf); err != nil {
-			c.close("write: " + err.Error())
-			return
-		}
-		if cap(buf) > 4*batchLimit {
-			buf = nil
 		}
 	}
+}
+
+// write sends what is queued until the queue ends.
+func (c *conn) write() {
+	for {
+		frames, ok := c.out.take()
+		if !ok || !c.writeOut(frames) {
+			return
+		}
+	}
+}
+
+// writeOut sends frames that were taken from the queue. It reports false if the
+// connection has ended.
+func (c *conn) writeOut(frames []byte) bool {
+	defer c.out.wrote(frames)
+	if c.srv.gate.wait(c) != nil {
+		return false
+	}
+	if _, err := c.nc.Write(frames); err != nil {
+		c.close("write: " + err.Error())
+		return false
+	}
+	return true
 }

@@ -6,25 +6,39 @@ const (
 	// replyLimit is how many bytes may wait for a client that does not read
 	// before no more of its requests are taken.
 	replyLimit = 512 << 10
-	// batchLimit is about how many bytes are given to one write.
-	batchLimit = 128 << 10
+	// flushedBytes is how many may wait while there are requests at hand.
+	flushedBytes = 64 << 10
+	// segmentBytes is about how many bytes are given to one write.
+	segmentBytes = 128 << 10
+	// keptBuffer is the size of a buffer up to which it is used again.
+	keptBuffer = 2 * segmentBytes
 )
 
 // A queue holds the frames on their way to one client. Frames go in under the
-// lock of the server, which makes their order that of the transactions; they
-// go out in the connection's writer. Putting frames in never blocks.
+// lock of the server, which makes their order that of the transactions.
+// Putting frames in never blocks. Whoever takes them out has the turn to write
+// until they are written: the connection's reader when it has nothing else to
+// do, which saves a switch of goroutines, else its writer.
 type queue struct {
 	limit    int // how many bytes may wait before the connection is closed: nothing can hold events back
 	mu       sync.Mutex
 	changed  sync.Cond // of anything below
-	slots    []*slot
-	bytes    int
-	finished bool // nothing more will come
-	closed   bool // nothing more shall be sent
+	segments []segment
+	spare    []byte // to be used for the next segment
+	bytes    int    // waiting or being written
+	writing  bool   // somebody has the turn
+	finished bool   // nothing more will come
+	closed   bool   // nothing more shall be sent
 }
 
-// A slot is the place of one frame in a queue. A slot that was reserved holds
-// up all that is behind it until it is filled.
+// A segment is some frames, or the place of one that is not there yet and
+// holds up all that is behind it.
+type segment struct {
+	frames []byte
+	slot   *slot
+}
+
+// A slot is a reserved place.
 type slot struct {
 	frame []byte
 	ready bool
@@ -36,12 +50,27 @@ func newQueue(limit int) *queue {
 	return q
 }
 
-// push appends a frame. It reports false if more is waiting than may.
-func (q *queue) push(frame []byte) bool {
+// push appends a frame, which it copies. It reports false if more is waiting
+// than may. Unless it is told that the reader will flush, the writer wakes.
+func (q *queue) push(frame []byte, flushed bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.append(&slot{frame: frame, ready: true})
-	return q.bytes <= q.limit || len(q.slots) == 1
+	if q.finished || q.closed {
+		return true
+	}
+	first := q.bytes == 0
+	if n := len(q.segments); n > 0 && q.segments[n-1].slot == nil && len(q.segments[n-1].frames) < segmentBytes {
+		last := &q.segments[n-1]
+		last.frames = append(last.frames, frame...)
+	} else {
+		q.segments = append(q.segments, segment{frames: append(q.spare[:0], frame...)})
+		q.spare = nil
+	}
+	q.bytes += len(frame)
+	if !flushed && !q.writing {
+		q.changed.Broadcast()
+	}
+	return first || q.bytes <= q.limit
 }
 
 // reserve appends a place for a frame that is not there yet.
@@ -49,7 +78,9 @@ func (q *queue) reserve() *slot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	sl := new(slot)
-	q.append(sl)
+	if !q.finished && !q.closed {
+		q.segments = append(q.segments, segment{slot: sl})
+	}
 	return sl
 }
 
@@ -62,39 +93,71 @@ func (q *queue) fill(sl *slot, frame []byte) {
 	q.changed.Broadcast()
 }
 
-func (q *queue) append(sl *slot) {
-	if q.finished || q.closed {
-		return
-	}
-	q.slots = append(q.slots, sl)
-	q.bytes += len(sl.frame)
-	q.changed.Broadcast()
+// ready reports whether there is something to be written. Caller holds mu.
+func (q *queue) ready() bool {
+	return len(q.segments) > 0 && (q.segments[0].slot == nil || q.segments[0].slot.ready)
 }
 
-// take waits for frames that are ready and appends some to buf. It is not ok
-// if none will come.
-func (q *queue) take(buf []byte) (_ []byte, ok bool) {
+// grab returns what is ready, and the turn to write it, if the turn is free.
+// wrote gives the turn back.
+func (q *queue) grab() (frames []byte, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.writing || !q.ready() {
+		return nil, false
+	}
+	return q.next(), true
+}
+
+// take is grab, but waits. It is not ok if nothing more will come.
+func (q *queue) take() (frames []byte, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for !q.closed {
-		n := 0
-		for n < len(q.slots) && q.slots[n].ready && len(buf) < batchLimit {
-			buf = append(buf, q.slots[n].frame...)
-			q.bytes -= len(q.slots[n].frame)
-			n++
-		}
-		if n > 0 {
-			clear(q.slots[:n])
-			q.slots = q.slots[n:]
-			q.changed.Broadcast()
-			return buf, true
-		}
-		if q.finished {
+		switch {
+		case !q.writing && q.ready():
+			return q.next(), true
+		case !q.writing && q.finished:
 			return nil, false
 		}
 		q.changed.Wait()
 	}
 	return nil, false
+}
+
+// next takes the first segment, and the turn. Caller holds mu.
+func (q *queue) next() []byte {
+	s := q.segments[0]
+	q.segments[0] = segment{}
+	if q.segments = q.segments[1:]; len(q.segments) == 0 {
+		q.segments = nil
+	}
+	q.writing = true
+	if s.slot != nil {
+		s.frames = s.slot.frame
+	}
+	return s.frames
+}
+
+// wrote gives the turn to write back, and the buffer.
+func (q *queue) wrote(frames []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.writing = false
+	if !q.closed {
+		q.bytes -= len(frames)
+	}
+	if cap(frames) <= keptBuffer {
+		q.spare = frames
+	}
+	q.changed.Broadcast()
+}
+
+// full reports whether so much is waiting that it should be written.
+func (q *queue) full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes > min(flushedBytes, q.limit)
 }
 
 // drain waits until the client has taken enough of its replies to send
@@ -120,6 +183,6 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.slots, q.bytes = nil, 0
+	q.segments, q.spare, q.bytes = nil, nil, 0
 	q.changed.Broadcast()
 }

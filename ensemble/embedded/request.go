@@ -45,7 +45,7 @@ func changing[T any, P interface {
 	return h
 }
 
-var handlers = map[wire.OpCode]handler{
+var handlers = pointers(map[wire.OpCode]handler{
 	wire.OpCreate:          changing[wire.CreateRequest](wire.OpCreate),
 	wire.OpCreate2:         changing[wire.CreateRequest](wire.OpCreate2),
 	wire.OpCreateContainer: changing[wire.CreateRequest](wire.OpCreateContainer),
@@ -78,6 +78,14 @@ var handlers = map[wire.OpCode]handler{
 	wire.OpAddWatch:      on((*Server).addWatch).orNull(),
 	wire.OpRemoveWatches: on((*Server).removeWatches),
 	wire.OpCheckWatches:  on((*Server).checkWatches),
+})
+
+func pointers(byCode map[wire.OpCode]handler) map[wire.OpCode]*handler {
+	m := make(map[wire.OpCode]*handler, len(byCode))
+	for code, h := range byCode {
+		m[code] = &h
+	}
+	return m
 }
 
 func newMulti() wire.Record    { return new(wire.MultiRequest) }
@@ -87,21 +95,22 @@ func newReconfig() wire.Record { return new(wire.ReconfigRequest) }
 // handle carries out the request in frame. It reports whether the connection
 // goes on; if not, a nil error says that what is queued is still to be sent.
 func (c *conn) handle(frame []byte, start time.Duration) (more bool, err error) {
-	d := wire.NewDecoder(frame)
-	var h wire.RequestHeader
-	if err := d.Decode(&h); err != nil {
+	d, h := &c.decoder, &c.header
+	d.Reset(frame)
+	if err := d.Decode(h); err != nil {
 		return false, err
 	}
 	op, known := handlers[h.Op]
 	if !known {
-		return c.unimplemented(&h)
+		return c.unimplemented(h)
 	}
 	record := op.record()
 	malformed := d.Decode(record) != nil || d.Nulls() && !op.nulls
 	before, after := c.srv.hooks.request.get(), c.srv.hooks.reply.get()
 	var shown Request
 	if len(before)+len(after) > 0 {
-		shown = c.describe(&h, record)
+		c.flush() // a hook may hold the request
+		shown = c.describe(h, record)
 	}
 	switch v := ask(before, shown); {
 	case v == Cut:
@@ -109,10 +118,10 @@ func (c *conn) handle(frame []byte, start time.Duration) (more bool, err error) 
 	case v == Drop:
 		return true, nil
 	case v < 0:
-		c.answer(&h, wire.Code(v))
+		c.answer(h, wire.Code(v))
 		return true, nil
 	}
-	x := execution{conn: c, header: &h, handler: &op, record: record, malformed: malformed, hold: len(after) > 0}
+	x := execution{conn: c, header: h, handler: op, record: record, malformed: malformed, hold: len(after) > 0}
 	if !x.run() {
 		return false, errSession
 	}
@@ -123,7 +132,7 @@ func (c *conn) handle(frame []byte, start time.Duration) (more bool, err error) 
 		}
 		c.out.fill(x.slot, x.judged(v))
 	}
-	c.answered(&h, x.zxid, start)
+	c.answered(h, x.zxid, start)
 	return h.Op != wire.OpCloseSession && x.code != wire.CodeAuthFailed, nil
 }
 
@@ -188,7 +197,7 @@ func (x *execution) run() bool {
 		c.sent()
 		return true
 	}
-	c.send(x.frame)
+	c.reply(x.frame)
 	return true
 }
 
@@ -218,7 +227,17 @@ func (x *execution) reply(record wire.Record) {
 	if record == nil {
 		record = &wire.Empty{}
 	}
-	x.frame = wire.AppendFrame(make([]byte, 0, 128), &h, record)
+	if x.hold { // it has to last
+		x.frame = wire.AppendFrame(nil, &h, record)
+		return
+	}
+	c := x.conn
+	c.replyHeader = h
+	c.scratch = c.encoder.AppendFrame(c.scratch[:0], &c.replyHeader, record)
+	x.frame = c.scratch
+	if cap(c.scratch) > keptFrame {
+		c.scratch = nil
+	}
 }
 
 // judged returns what is sent after hooks have seen the reply: the reply, an

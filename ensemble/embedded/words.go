@@ -48,7 +48,7 @@ func (c *conn) word() bool {
 	c.received()
 	var b strings.Builder
 	answer(c.srv, c, &b)
-	c.out.push([]byte(b.String()))
+	c.out.push([]byte(b.String()), false)
 	c.sent()
 	return true
 }

@@ -43,14 +43,24 @@ func Append(b []byte, rs ...Record) []byte {
 
 // AppendFrame appends one whole frame to b: the length of rs, then rs.
 func AppendFrame(b []byte, rs ...Record) []byte {
+	return new(Encoder).AppendFrame(b, rs...)
+}
+
+// An Encoder appends records to a buffer. The zero value is ready to be used,
+// by one goroutine, any number of times.
+type Encoder struct{ b []byte }
+
+// AppendFrame is [AppendFrame] without the cost of a new Encoder.
+func (e *Encoder) AppendFrame(b []byte, rs ...Record) []byte {
 	at := len(b)
-	b = Append(append(b, 0, 0, 0, 0), rs...)
+	e.b = append(b, 0, 0, 0, 0)
+	for _, r := range rs {
+		r.code(e)
+	}
+	b, e.b = e.b, nil
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
 	return b
 }
-
-// An Encoder appends records to a buffer.
-type Encoder struct{ b []byte }
 
 func (e *Encoder) byte(v *int8) { e.b = append(e.b, byte(*v)) }
 
@@ -102,6 +112,9 @@ type Decoder struct {
 // NewDecoder returns a Decoder over b, which it does not keep references to
 // beyond its own life: all that it yields is copied.
 func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
+
+// Reset makes d read b, as if it were new.
+func (d *Decoder) Reset(b []byte) { *d = Decoder{b: b} }
 
 // Decode reads rs in order and returns the first error.
 func (d *Decoder) Decode(rs ...Record) error {
