@@ -93,7 +93,7 @@ func (h *hold) afterFailure(ctx context.Context, err error) bool {
 	case errors.Is(err, errNodeDeleted):
 		h.nodeDeleted()
 		return false
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, ErrClosed), h.session.Err() != nil:
 		return false
 	case !framework.IsRetryable(err):
 		h.line.logger().Warn("lock held unwatched: its node cannot be read", "node", h.path, "err", err)

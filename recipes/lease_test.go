@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/recipes"
 )
@@ -387,6 +388,40 @@ func TestReleaseFindsNodeDeleted(t *testing.T) {
 		wantErr(t, "Release", lease.Release(), recipes.ErrLost)
 		wantErr(t, "Release, again", lease.Release(), recipes.ErrLost)
 	})
+}
+
+// A client that is closed while the guard reads its node is no reason to warn.
+func TestCloseIsNoWarning(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"before the read", "after it"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				c := w.client()
+				closed := make(chan struct{})
+				strike := func(r embedded.Request) embedded.Verdict {
+					if r.Op == "getData" {
+						go func() { c.Close(); close(closed) }()
+						time.Sleep(moment)
+					}
+					return embedded.Pass
+				}
+				if name == "before the read" {
+					defer w.srv.OnRequest(strike)()
+				} else {
+					defer w.srv.OnReply(strike)()
+				}
+				lease := w.acquire(recipes.NewInterProcessMutex(c, root))
+				<-closed
+				wantErr(t, "the lease", lease.Err(), recipes.ErrClosed)
+				_ = lease.Release()
+				w.settle()
+				if text := w.log.String(); strings.Contains(text, "level=WARN") {
+					t.Errorf("the log warns:\n%s", text)
+				}
+			})
+		})
+	}
 }
 
 // T18: a release needs no context, and may be called often and by many.
