@@ -31,17 +31,25 @@
 //
 // A lease lives in its client's session. While the connection is gone it is
 // unknown; once the session's deadline has passed, by this process's own
-// clock, it is lost. The deadline lies before the moment at which the servers
-// can end the session and give the lock to another. Whoever would rather stop
-// at the first doubt uses [EndWhenUnknown].
+// clock, it is lost. The deadline lies before the moment at which servers that
+// are in touch with one another end the session and give the lock to another.
+// Whoever would rather stop at the first doubt uses [EndWhenUnknown].
 //
 // # What is not guaranteed
 //
 // A lock in a distributed system cannot stop the holder. Between a look at the
 // lease and what is done on the strength of it, the process may be paused or a
-// packet may be under way for longer than the session lasts. What must not be
-// written by two holders needs a resource that compares [Lease.Token], or
-// [Lease.Check] if the resource is ZooKeeper.
+// packet may be under way for longer than the session lasts. A select that was
+// waiting when the process was stopped is no look; a call of the context's Err
+// before each step is.
+//
+// Nor does the local deadline help against a fault among the servers: one that is
+// cut off from its leader goes on answering pings for up to syncLimit × tickTime,
+// and where that is longer than the session timeout, the leader may have ended
+// the session and let the next one in meanwhile.
+//
+// What must not be written by two holders needs a resource that compares
+// [Lease.Token], or [Lease.Check] if the resource is ZooKeeper.
 //
 // Order is by when the server took in a contender's node, not by when Acquire
 // was called. One who lost the session while waiting, or whose node was

@@ -18,8 +18,8 @@ const (
 	// LeaseHeld: the lease is held, and its session has a connection.
 	LeaseHeld LeaseState = iota + 1
 	// LeaseUnknown: there is no connection, and the session's deadline has not
-	// passed. The lease is held unless a server says otherwise: no server can
-	// have given the lock to another yet.
+	// passed. The lease is held unless a server says otherwise. The servers give
+	// the lock to another only later, on the condition that [Lease] names.
 	LeaseUnknown
 	// LeaseLost: the lease ended before it was released, and others may hold the
 	// lock. [Lease.Err] says why.
@@ -54,10 +54,16 @@ func (s LeaseState) String() string {
 //
 // A lease is lost when its session is lost or its node is deleted, and ends
 // with [ErrClosed] when its client is closed. Loss by a broken or silent
-// connection is found by this process's own clock, before the servers can
-// give the lock to another. All that a lease says about itself it says by
-// looking at the clock first: after a pause of the whole process the first
-// look already says lost.
+// connection is found by this process's own clock, before the servers give the
+// lock to another. That holds as long as the server that answers is in touch
+// with its leader: one that is cut off from it goes on answering pings for up to
+// syncLimit × tickTime, and if that exceeds the session timeout, the leader may
+// end the session first. Then, as against a pause of the process between a look
+// and what is done on the strength of it, only [Lease.Token] and [Lease.Check]
+// protect.
+//
+// All that a lease says about itself it says by looking at the clock first:
+// after a pause of the whole process the first look already says lost.
 //
 // All methods are safe for concurrent use, and only Release blocks.
 type Lease struct {
@@ -164,6 +170,10 @@ func (l *Lease) Session() *framework.Session { return l.hold.session }
 // Done look at the clock first, as the lease does. It carries the hold: to
 // acquire the same lock with it, or with a context made from it, is to
 // re-enter.
+//
+// A select that was waiting on it when the process was stopped is no look:
+// when the process goes on, another case may be chosen first. Work that goes in
+// steps calls the context's Err before each of them.
 //
 // The context needs no goroutine, and nothing has to be called to free it
 // other than that the lease be released.
