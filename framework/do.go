@@ -48,13 +48,13 @@ func (o *operation) run(ctx context.Context, try func(ctx context.Context, c *co
 func (o *operation) try(ctx context.Context, try func(ctx context.Context, c *conn) error) error {
 	k := o.client.core
 	c, err := k.connected(ctx, o.only)
-	if err != nil {
-		if o.only != nil && errors.Is(err, ErrSessionLost) {
-			return &finalError{err}
-		}
-		return err
+	if err == nil {
+		err = try(ctx, c)
 	}
-	return try(ctx, c)
+	if o.only != nil && errors.Is(err, ErrSessionLost) {
+		return &finalError{err}
+	}
+	return err
 }
 
 // send is a round trip of the operation's own request, first among calls,

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -37,6 +38,9 @@ func (c *conn) receive() error {
 		return err
 	}
 	c.session.sawZxid(h.Zxid)
+	if h.Err == wire.CodeSessionExpired || h.Err == wire.CodeSessionMoved {
+		return c.disowned(&h)
+	}
 	switch h.Xid {
 	case wire.XidNotify:
 		return c.receiveEvent(d)
@@ -52,6 +56,32 @@ func (c *conn) receive() error {
 		return nil
 	}
 	return c.receiveReply(&h, d)
+}
+
+// disowned handles a reply by which the session is not this connection's any
+// more, which is no sign of life. Its caller has an answer, and nobody else:
+// what is watched is looked at again on the next connection.
+func (c *conn) disowned(h *wire.ReplyHeader) error {
+	call := c.take(h.Xid)
+	err := errors.New("the session has moved to another connection")
+	if h.Err == wire.CodeSessionExpired {
+		err = fmt.Errorf("%w: the server says that it has expired", ErrSessionLost)
+		c.session.end(err)
+	}
+	if call != nil {
+		call.code, call.err = h.Err, codeError(h.Err)
+		call.complete()
+	}
+	return err
+}
+
+// take returns the call that awaits the reply with the given xid, or nil.
+func (c *conn) take(xid int32) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call := c.pending[xid]
+	delete(c.pending, xid)
+	return call
 }
 
 func (c *conn) readFrame() error {
@@ -148,10 +178,7 @@ func (c *conn) receiveAuth(code wire.Code) error {
 }
 
 func (c *conn) receiveReply(h *wire.ReplyHeader, d *wire.Decoder) error {
-	c.mu.Lock()
-	call := c.pending[h.Xid]
-	delete(c.pending, h.Xid)
-	c.mu.Unlock()
+	call := c.take(h.Xid)
 	if call == nil {
 		return fmt.Errorf("a reply to request %d, which was not sent", h.Xid)
 	}

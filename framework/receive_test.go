@@ -2,8 +2,10 @@ package framework_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -247,4 +249,96 @@ func TestReadOnlyServer(t *testing.T) {
 			t.Fatalf("a session that began read-only does not last: %v", c.State())
 		}
 	})
+}
+
+// TestExpiredByAnswer: by the server's word the session is over, whatever the
+// request was, and whether or not it was executed. Nothing that awaits an
+// answer is left waiting.
+func TestExpiredByAnswer(t *testing.T) {
+	eachAnswer(t, wire.CodeSessionExpired, func(t *testing.T, srv *embedded.Server, c *framework.Client, st *states, do func() error) {
+		s := c.Session()
+		var dropped atomic.Bool
+		srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			if r.Op == "getACL" && dropped.CompareAndSwap(false, true) {
+				return embedded.Drop
+			}
+			return embedded.Pass
+		})
+		waiting := make(chan error)
+		go func() { _, _, err := c.GetACL(context.Background(), "/"); waiting <- err }()
+		w := getW(t, c, "/")
+		deadline := s.Deadline()
+		if err := do(); !errors.Is(err, framework.ErrSessionLost) || framework.IsRetryable(err) {
+			t.Fatal(err)
+		}
+		if err := s.Err(); !errors.Is(err, framework.ErrSessionLost) || s.Deadline().After(deadline) {
+			t.Fatalf("%v, deadline moved by %v", err, s.Deadline().Sub(deadline))
+		}
+		if ev := <-w.Event(); ev.Type != framework.EventSessionEnded {
+			t.Fatalf("%+v", ev)
+		}
+		st.want(t, framework.Lost, framework.Reconnected)
+		if err := <-waiting; err != nil {
+			t.Fatal(err)
+		}
+		if c.Session() == s {
+			t.Fatal("the session goes on")
+		}
+	})
+}
+
+// TestMovedByAnswer: another connection has the session. This one is given
+// up, and its answer is no sign of life.
+func TestMovedByAnswer(t *testing.T) {
+	eachAnswer(t, wire.CodeSessionMoved, func(t *testing.T, srv *embedded.Server, c *framework.Client, st *states, do func() error) {
+		s, deadline := c.Session(), c.Session().Deadline()
+		srv.Refuse(true)
+		finished := make(chan error)
+		go func() { finished <- do() }()
+		st.want(t, framework.Suspended)
+		if !s.Deadline().Equal(deadline) {
+			t.Fatalf("the deadline moved by %v", s.Deadline().Sub(deadline))
+		}
+		srv.Refuse(false)
+		st.want(t, framework.Reconnected)
+		if err := <-finished; err != nil || c.Session() != s {
+			t.Fatal(err)
+		}
+	})
+}
+
+// eachAnswer runs f with a client whose next request of a kind, a write bound
+// to the session that do makes, a read or a ping, is answered with code.
+func eachAnswer(t *testing.T, code wire.Code, f func(*testing.T, *embedded.Server, *framework.Client, *states, func() error)) {
+	for _, op := range []string{"setData", "exists", "ping"} {
+		for name, hook := range map[string]func(*embedded.Server, func(embedded.Request) embedded.Verdict) func(){
+			"instead": (*embedded.Server).OnRequest, "executed": (*embedded.Server).OnReply,
+		} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, srv *embedded.Server) {
+					c := connect(t, srv)
+					create(t, c, "/n", "")
+					time.Sleep(time.Second)
+					var answered atomic.Bool
+					hook(srv, func(r embedded.Request) embedded.Verdict {
+						if r.Op != op || !answered.CompareAndSwap(false, true) {
+							return embedded.Pass
+						}
+						return embedded.Answer(int32(code))
+					})
+					s := c.Session()
+					f(t, srv, c, record(c), func() error {
+						switch op {
+						case "exists":
+							_, _ = c.Exists(t.Context(), "/n")
+						case "ping":
+							time.Sleep(sessionTimeout / 2)
+						}
+						_, err := c.Set(context.Background(), "/n", []byte("x"), framework.AnyVersion, framework.InSession(s))
+						return err
+					})
+				})
+			})
+		}
+	}
 }
