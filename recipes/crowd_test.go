@@ -12,7 +12,7 @@ import (
 	"github.com/batonzk/baton/recipes"
 )
 
-// T22, T23: a thousand waiters in ten sessions lose their connections, keep
+// A thousand waiters in ten sessions lose their connections, keep
 // their places, and are let in one after the other, each by one event.
 func TestThousandWaitersReconnect(t *testing.T) {
 	t.Parallel()
@@ -70,7 +70,7 @@ func TestThousandWaitersReconnect(t *testing.T) {
 	})
 }
 
-// T38: ten thousand cycles leave goroutines, watches and nodes where they were.
+// Ten thousand cycles leave goroutines, watches and nodes where they were.
 //
 // It counts goroutines, so that it cannot be parallel.
 func TestTenThousandCycles(t *testing.T) {

@@ -164,7 +164,7 @@ func (s *strike) removeOwn() embedded.Verdict {
 	return embedded.Pass
 }
 
-// Rule 5, and T1 to T4: each fault, at each request that the client under test
+// Rule 5, and no second holder: each fault, at each request that the client under test
 // sends in the course of each scenario. Nobody else holds while it holds,
 // nothing is left, the lock can be had, and the error says what happened.
 func TestFaultAtEveryStep(t *testing.T) {

@@ -110,8 +110,8 @@ func TestLeaseContextEnds(t *testing.T) {
 
 // The first look at a lease whose deadline has passed ends it and all that
 // depends on it before it returns, whichever look it is: no timer and no
-// goroutine has a part in it. TestStoppedHolder shows the same of a process
-// that was stopped.
+// goroutine has a part in it. TestLease of internal/interop shows the same
+// of a process that was stopped.
 func TestFirstLookEndsEverything(t *testing.T) {
 	t.Parallel()
 	for name, look := range map[string]func(m *recipes.InterProcessMutex, lease *recipes.Lease, ctx context.Context) bool{
@@ -207,7 +207,7 @@ func TestLeaseStates(t *testing.T) {
 	})
 }
 
-// T11, T13: the lease is unknown until its deadline, and lost then, before
+// The lease is unknown until its deadline, and lost then, before
 // the next contender is granted: under a network that is silent, and under
 // one that is reset.
 func TestLostBeforeTheNextIsGranted(t *testing.T) {
@@ -315,7 +315,7 @@ func TestEndWhenUnknown(t *testing.T) {
 	})
 }
 
-// T12: the loss is told once, with its cause, to all that ask.
+// The loss is told once, with its cause, to all that ask.
 func TestLossIsSticky(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(w *world) {
@@ -343,7 +343,7 @@ func TestLossIsSticky(t *testing.T) {
 	})
 }
 
-// T14, T16: to release what was lost touches no later holder, and the mutex
+// To release what was lost touches no later holder, and the mutex
 // can be used again.
 func TestReleaseAfterLoss(t *testing.T) {
 	t.Parallel()
@@ -424,7 +424,7 @@ func TestCloseIsNoWarning(t *testing.T) {
 	}
 }
 
-// T18: a release needs no context, and may be called often and by many.
+// A release needs no context, and may be called often and by many.
 func TestReleaseIsIdempotent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(w *world) {
@@ -455,7 +455,7 @@ func TestReleaseIsIdempotent(t *testing.T) {
 	})
 }
 
-// T4, T15: a release that finds no connection returns after about a session
+// A release that finds no connection returns after about a session
 // timeout, says what happens next, and the node goes when it can.
 func TestReleaseWithoutConnection(t *testing.T) {
 	t.Parallel()
@@ -499,7 +499,7 @@ func TestReleaseWithoutConnection(t *testing.T) {
 	})
 }
 
-// T20, T21: tokens rise across holders, also when the path was removed in
+// Tokens rise across holders, also when the path was removed in
 // between, and a multi with Check fails once the lease is over.
 func TestTokenAndCheck(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/batonzk/baton/recipes"
 )
 
-// T19: contexts of a lease re-enter, without I/O, with the same token; the
+// Contexts of a lease re-enter, without I/O, with the same token; the
 // lock goes with the last release, in any order.
 func TestReentry(t *testing.T) {
 	t.Parallel()
