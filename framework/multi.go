@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/batonzk/baton/internal/wire"
 )
@@ -60,6 +61,7 @@ func (o Op) failed(err error) error {
 // CreateOp creates a node. Without an ACL it gets the one of the client's
 // [ACLProvider]. Parents are not made.
 func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
+	acl = slices.Clone(acl)
 	return Op{path: path, size: len(data), make: func(c *Client) (wire.Op, error) {
 		valid := path
 		if mode.isSequential() {
@@ -72,10 +74,11 @@ func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
 		if mode.isSequential() {
 			full = c.prefix + path // also "/", whose child is then all number
 		}
-		if len(acl) == 0 {
-			acl = c.core.aclFor(full)
+		own := acl
+		if len(own) == 0 {
+			own = c.core.aclFor(full)
 		}
-		code, request := mode.createRequest(full, data, acl, 0)
+		code, request := mode.createRequest(full, data, own, 0)
 		return wire.Op{Code: code, Request: request}, nil
 	}}
 }

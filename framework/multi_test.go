@@ -1,10 +1,12 @@
 package framework_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -231,5 +233,37 @@ func TestOpOr(t *testing.T) {
 		if _, err := c.Multi(t.Context(), check); err != nil {
 			t.Fatal(err)
 		}
+	})
+}
+
+// TestCreateOpACL: each client gives the node the ACL of its own provider,
+// also when one Op is part of multis of several clients at the same time; and
+// the caller's slice stays the caller's.
+func TestCreateOpACL(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		given := framework.WorldACL(framework.PermRead | framework.PermDelete)
+		ops := []framework.Op{
+			framework.CreateOp("/a", nil, framework.Persistent),
+			framework.CreateOp("/b", nil, framework.Persistent, given...),
+		}
+		given[0].Perms = framework.PermAll
+		perms := map[string]framework.Perm{"read": framework.PermRead, "write": framework.PermRead | framework.PermWrite}
+		var wg sync.WaitGroup
+		for name, p := range perms {
+			root := connect(t, srv, framework.WithACLProvider(func(string) []framework.ACL { return framework.WorldACL(p) }))
+			create(t, root, "/"+name, "", framework.WithACL(framework.WorldACL(framework.PermAll)...))
+			c, _ := root.Namespace(name)
+			wg.Go(func() {
+				if _, err := c.Multi(context.Background(), ops...); err != nil {
+					t.Error(err)
+				}
+				for path, want := range map[string]framework.Perm{"/a": p, "/b": framework.PermRead | framework.PermDelete} {
+					if acl, _, err := c.GetACL(context.Background(), path); err != nil || acl[0].Perms != want {
+						t.Errorf("%s%s: %+v, %v, want %v", name, path, acl, err, want)
+					}
+				}
+			})
+		}
+		wg.Wait()
 	})
 }
