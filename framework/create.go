@@ -28,12 +28,16 @@ type Created struct {
 // [Idempotent].
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (Created, error) {
 	cr := creation{client: c, data: data}
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			cr.refuseNil(i)
+			continue
+		}
 		o.applyCreate(&cr.createOptions)
 	}
 	cr.operation = operation{client: c, name: wire.OpCreate2, path: path, only: cr.createOptions.only}
 	if err := cr.prepare(path); err != nil {
-		return Created{}, cr.refuse(err)
+		return Created{}, cr.operation.refuse(err)
 	}
 	err := cr.run(ctx, cr.try)
 	if err == nil {
@@ -61,6 +65,9 @@ type creation struct {
 }
 
 func (cr *creation) prepare(path string) error {
+	if cr.createOptions.err != nil {
+		return cr.createOptions.err
+	}
 	valid := path
 	if cr.mode.isSequential() {
 		valid += "0" // the server completes the name

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 
@@ -15,11 +16,15 @@ import (
 // lost, see [Error.Unknown] and [Idempotent].
 func (c *Client) Set(ctx context.Context, path string, data []byte, version int32, opts ...SetOption) (Stat, error) {
 	var opt writeOptions
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			opt.refuseNil(i)
+			continue
+		}
 		o.applySet(&opt)
 	}
 	o := operation{client: c, name: wire.OpSetData, path: path, only: opt.only}
-	if err := ValidatePath(path); err != nil {
+	if err := cmp.Or(opt.err, ValidatePath(path)); err != nil {
 		return Stat{}, o.refuse(err)
 	}
 	request := &wire.SetDataRequest{Path: c.absolute(path), Data: data, Version: version}
@@ -83,11 +88,15 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []ACL, version int
 // [Error.Unknown] and [Idempotent].
 func (c *Client) Delete(ctx context.Context, path string, version int32, opts ...DeleteOption) error {
 	var opt deleteOptions
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			opt.refuseNil(i)
+			continue
+		}
 		o.applyDelete(&opt)
 	}
 	o := operation{client: c, name: wire.OpDelete, path: path, only: opt.only}
-	if err := ValidatePath(path); err != nil {
+	if err := cmp.Or(opt.err, ValidatePath(path)); err != nil {
 		return o.refuse(err)
 	}
 	request := &wire.PathVersionRequest{Path: c.absolute(path), Version: version}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -273,6 +274,49 @@ func TestDeleteWithChildrenRaces(t *testing.T) {
 		}
 		if a != nil && b != nil {
 			t.Fatalf("nobody deleted it: %v, %v", a, b)
+		}
+	})
+}
+
+// TestRefusedOptions: what an option cannot mean is refused, and nothing is
+// sent. A session that is not there is none that goes on.
+func TestRefusedOptions(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		create(t, c, "/n", "")
+		log := logRequests(srv)
+		create := func(opts ...framework.CreateOption) error {
+			_, err := c.Create(t.Context(), "/m", nil, opts...)
+			return err
+		}
+		set := func(opts ...framework.SetOption) error {
+			_, err := c.Set(t.Context(), "/n", nil, 0, opts...)
+			return err
+		}
+		remove := func(opts ...framework.DeleteOption) error { return c.Delete(t.Context(), "/n", 0, opts...) }
+		none := framework.InSession(nil)
+		for name, err := range map[string]error{"create": create(none), "set": set(none), "delete": remove(none, framework.Guaranteed())} {
+			if !errors.Is(err, framework.ErrSessionLost) || framework.IsRetryable(err) {
+				t.Errorf("%s in no session: %v", name, err)
+			}
+		}
+		for text, err := range map[string]error{
+			"option 0 is nil":  create(nil),
+			"option 1 is nil":  create(framework.Protected(), nil),
+			"option 0 is nil ": set(nil),
+			"option 1 is nil ": remove(framework.WithChildren(), nil),
+			"Siblings(nil)":    create(framework.Siblings(nil)),
+		} {
+			if !errors.Is(err, framework.ErrInvalidOption) || !strings.Contains(err.Error(), strings.TrimSpace(text)) {
+				t.Errorf("%v, want %s", err, text)
+			}
+		}
+		if err := create(framework.WithACL()); !errors.Is(err, framework.ErrInvalidACL) {
+			t.Errorf("an empty ACL: %v", err)
+		}
+		synctest.Wait()
+		if ops := log.ops(); len(ops) != 0 {
+			t.Fatalf("requests %v", ops)
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package framework
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A CreateOption changes one [Client.Create].
 type CreateOption interface{ applyCreate(*createOptions) }
@@ -21,6 +24,18 @@ type WriteOption interface {
 type writeOptions struct {
 	only       *Session
 	idempotent bool
+	err        error // why the write is refused
+}
+
+func (o *writeOptions) refuse(err error) {
+	if o.err == nil {
+		o.err = err
+	}
+}
+
+// refuseNil is what becomes of option i, which is nil.
+func (o *writeOptions) refuseNil(i int) {
+	o.refuse(fmt.Errorf("%w: option %d is nil", ErrInvalidOption, i))
 }
 
 type createOptions struct {
@@ -65,9 +80,15 @@ func Idempotent() WriteOption {
 }
 
 // InSession lets the write run in session s only. Once s is over it fails
-// with [ErrSessionLost], even where it would have been tried again.
+// with [ErrSessionLost], even where it would have been tried again. So it does
+// if s is nil, as [Client.Session] is without a session.
 func InSession(s *Session) WriteOption {
-	return writeOption(func(o *writeOptions) { o.only = s })
+	return writeOption(func(o *writeOptions) {
+		o.only = s
+		if s == nil {
+			o.refuse(&finalError{fmt.Errorf("%w: there is none, the write is bound to a nil session", ErrSessionLost)})
+		}
+	})
 }
 
 // WithMode sets the mode, [Persistent] unless set.
@@ -76,7 +97,7 @@ func WithMode(m Mode) CreateOption {
 }
 
 // TTL makes a persistent node that the server removes once it has no children
-// and was not changed for d, in milliseconds. Servers support it only if
+// and was not changed for d, of which it counts whole milliseconds. Servers support it only if
 // their extended types are enabled, see [ErrUnimplemented].
 func TTL(d time.Duration) CreateOption {
 	return createOption(func(o *createOptions) { o.ttl, o.hasTTL = d, true })
@@ -84,6 +105,7 @@ func TTL(d time.Duration) CreateOption {
 
 // WithACL sets the node's ACL in place of the client's [ACLProvider].
 func WithACL(acl ...ACL) CreateOption {
+	acl = append([]ACL{}, acl...) // not nil: none is not the provider's
 	return createOption(func(o *createOptions) { o.acl = acl })
 }
 
@@ -112,7 +134,12 @@ func OrSet() CreateOption {
 // Siblings also lists the children of the node's parent, the new node among
 // them, as of right after the creation. It takes no further round trip.
 func Siblings(names *[]string) CreateOption {
-	return createOption(func(o *createOptions) { o.siblings = names })
+	return createOption(func(o *createOptions) {
+		o.siblings = names
+		if names == nil {
+			o.refuse(fmt.Errorf("%w: Siblings(nil)", ErrInvalidOption))
+		}
+	})
 }
 
 // Guaranteed makes the delete go on in the background after it has returned
