@@ -2,14 +2,9 @@
 
 package apache
 
-import (
-	"syscall"
-	"time"
-)
+import "time"
 
 // None of this is reached: locate fails first.
-
-func attributes() *syscall.SysProcAttr { return nil }
 
 func (p *process) terminate(time.Duration) error { return p.kill() }
 

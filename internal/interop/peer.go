@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/batonzk/baton/internal/proc"
 )
 
 // ErrGone is wrapped by the errors of a peer whose process has ended.
@@ -84,7 +86,7 @@ func start(ctx context.Context, name string, cmd *exec.Cmd) (*Peer, error) {
 		return nil, err
 	}
 	p.stdin, cmd.Stderr = stdin, &p.stderr
-	err = spawn(cmd, func() { p.read(stdout) }, p.end)
+	err = proc.Start(cmd, func() { p.read(stdout) }, p.end)
 	if err != nil {
 		return nil, fmt.Errorf("interop: starting %s: %w", name, err)
 	}
@@ -102,7 +104,7 @@ func (p *Peer) read(stdout io.Reader) {
 	for lines.Scan() {
 		if err := p.receive(lines.Text()); err != nil {
 			fmt.Fprintf(&p.stderr, "\n%v", err)
-			_ = signal(p.cmd.Process, syscall.SIGKILL)
+			_ = proc.Signal(p.cmd.Process, syscall.SIGKILL)
 		}
 	}
 	_, _ = io.Copy(io.Discard, stdout) // of a line that is too long
@@ -275,10 +277,10 @@ func (p *Peer) Pause(ctx context.Context) error {
 }
 
 // WaitStopped returns when the process stands still, by whatever stopped it.
-func (p *Peer) WaitStopped(ctx context.Context) error { return waitStopped(ctx, p.cmd.Process) }
+func (p *Peer) WaitStopped(ctx context.Context) error { return proc.WaitStopped(ctx, p.cmd.Process) }
 
 // Resume lets a stopped process go on (SIGCONT).
-func (p *Peer) Resume() error { return signal(p.cmd.Process, syscall.SIGCONT) }
+func (p *Peer) Resume() error { return proc.Signal(p.cmd.Process, syscall.SIGCONT) }
 
 // String returns what the peer is, "go" or "java".
 func (p *Peer) String() string { return p.name }
@@ -289,7 +291,7 @@ func (p *Peer) PID() int { return p.cmd.Process.Pid }
 // Kill ends the process at once (SIGKILL), and waits until it is gone. Its
 // session is not closed.
 func (p *Peer) Kill() error {
-	err := signal(p.cmd.Process, syscall.SIGKILL)
+	err := proc.Signal(p.cmd.Process, syscall.SIGKILL)
 	<-p.ended
 	p.closeStdin()
 	return err
