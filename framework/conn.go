@@ -214,7 +214,8 @@ func (c *conn) loss() error {
 func (c *conn) lossLocked() error { return connectionLoss(c.err) }
 
 // fail ends the connection for the first reason it is given: the session is
-// detached, whatever awaits a reply hears of it, and the socket is closed.
+// detached, whatever awaits a reply hears of it, and the socket is closed, in
+// the background: fail does not block.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -232,5 +233,8 @@ func (c *conn) fail(err error) {
 	for _, call := range pending {
 		call.fail(err)
 	}
-	_ = c.Conn.Close() // last: that of TLS may block for seconds
+	hangUp := func() { _ = c.Conn.Close() } // that of TLS may block for seconds
+	if !c.session.core.spawn(hangUp) {
+		hangUp()
+	}
 }

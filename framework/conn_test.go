@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -90,6 +91,26 @@ func TestSlowClose(t *testing.T) {
 		st.want(t, framework.Suspended)
 		if took := time.Since(began); took != 0 {
 			t.Fatalf("Suspended after %v", took)
+		}
+	})
+}
+
+// TestSlowCloseAtDeadline: nor does it delay who finds the session lost.
+func TestSlowCloseAtDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			raw, err := srv.DialContext(ctx, network, address)
+			return slowCloser{raw}, err
+		}))
+		s := c.Session()
+		s.StopTimer()
+		s.Rewind(sessionTimeout)
+		began := time.Now()
+		if err := s.Err(); !errors.Is(err, framework.ErrSessionLost) {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Fatalf("Err took %v", took)
 		}
 	})
 }
