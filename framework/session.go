@@ -160,8 +160,8 @@ func (s *Session) attach(c *conn, hello *wire.ConnectResponse, readOnly bool, se
 	// A server without a quorum cannot keep alive what the quorum may expire.
 	c.vouches = !readOnly || !s.writable
 	s.writable = s.writable || !readOnly
+	c.confirm(sent) // first: with a smaller timeout the old deadline may have passed
 	s.timeout.Store(int64(time.Duration(hello.TimeoutMillis) * time.Millisecond))
-	c.confirm(sent)
 	resumed := s.established
 	if !resumed {
 		s.established = true

@@ -3,8 +3,10 @@ package framework
 import (
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/batonzk/baton/internal/wire"
 )
@@ -95,5 +97,37 @@ func TestSubmitRefused(t *testing.T) {
 	}
 	if len(c.out) != 0 {
 		t.Fatalf("%d bytes to be sent", len(c.out))
+	}
+}
+
+// TestAttachWithSmallerTimeout: whoever looks at a session that was just
+// resumed sees the old timeout, or the new one and the answer that came with it.
+func TestAttachWithSmallerTimeout(t *testing.T) {
+	for range 600 {
+		k, s := handMade()
+		old := &wire.ConnectResponse{SessionID: 7, TimeoutMillis: 60_000}
+		if err := s.attach(handMadeConn(s), old, false, 0); err != nil {
+			t.Fatal(err)
+		}
+		k.epoch = k.epoch.Add(-30 * time.Second)
+		var stop atomic.Bool
+		begun, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			close(begun)
+			for !stop.Load() {
+				if k.now() >= s.deadline() {
+					t.Error("past the deadline")
+					return
+				}
+			}
+		}()
+		<-begun
+		if err := s.attach(handMadeConn(s), &wire.ConnectResponse{SessionID: 7, TimeoutMillis: 10_000}, false, k.now()); err != nil {
+			t.Fatal(err)
+		}
+		stop.Store(true)
+		<-done
+		s.end(ErrClosed)
 	}
 }
