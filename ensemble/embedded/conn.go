@@ -22,6 +22,8 @@ const (
 	finishTimeout = 2 * time.Second
 	// keptFrame is the size of a request up to which its buffer is kept.
 	keptFrame = 64 << 10
+	// keptEvents is the same for a connection's events.
+	keptEvents = 4 << 10
 )
 
 // A conn is one client connection. Its reader (run) takes requests, carries
@@ -55,6 +57,8 @@ type conn struct {
 
 	// srv.mu guards these.
 	session *session
+	events  []byte // frames that deliver will send
+	told    int64  // how many
 	ids     []identity
 }
 
@@ -110,6 +114,35 @@ func (c *conn) send(frame []byte) {
 	if !c.out.push(frame, false) {
 		c.close("client does not read")
 	}
+}
+
+// tell has the frame of an event sent by deliver. Caller holds srv.mu
+// exclusively.
+func (c *conn) tell(frame []byte) {
+	if c.told == 0 {
+		c.srv.undelivered = append(c.srv.undelivered, c)
+	}
+	c.events = append(c.events, frame...)
+	c.told++
+}
+
+// deliver queues the events of a transaction, those of one connection at once:
+// there may be very many. Caller holds s.mu exclusively, and has not queued
+// what comes after them.
+func (s *Server) deliver() {
+	for _, c := range s.undelivered {
+		c.traffic.sent.Add(c.told)
+		s.traffic.sent.Add(c.told)
+		if !c.out.push(c.events, false) {
+			c.close("client does not read")
+		}
+		c.events, c.told = c.events[:0], 0
+		if cap(c.events) > keptEvents {
+			c.events = nil
+		}
+	}
+	clear(s.undelivered)
+	s.undelivered = s.undelivered[:0]
 }
 
 // reply is send for the connection's own reader, which flushes.

@@ -114,4 +114,5 @@ func (s *Server) reap() {
 		s.zxid++
 		s.applyDelete(path, s.zxid)
 	}
+	s.deliver()
 }

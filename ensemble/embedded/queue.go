@@ -27,6 +27,7 @@ type queue struct {
 	spare    []byte // to be used for the next segment
 	bytes    int    // waiting or being written
 	writing  bool   // somebody has the turn
+	woken    bool   // the writer was told, and has not come yet
 	finished bool   // nothing more will come
 	closed   bool   // nothing more shall be sent
 }
@@ -67,7 +68,8 @@ func (q *queue) push(frame []byte, flushed bool) bool {
 		q.spare = nil
 	}
 	q.bytes += len(frame)
-	if !flushed && !q.writing {
+	if !flushed && !q.writing && !q.woken {
+		q.woken = true
 		q.changed.Broadcast()
 	}
 	return first || q.bytes <= q.limit
@@ -132,7 +134,7 @@ func (q *queue) next() []byte {
 	if q.segments = q.segments[1:]; len(q.segments) == 0 {
 		q.segments = nil
 	}
-	q.writing = true
+	q.writing, q.woken = true, false
 	if s.slot != nil {
 		s.frames = s.slot.frame
 	}

@@ -172,7 +172,8 @@ type execution struct {
 // reports false if the connection has lost its session, and nothing was done.
 func (x *execution) run() bool {
 	s, c := x.conn.srv, x.conn
-	if x.exclusive() {
+	exclusive := x.exclusive()
+	if exclusive {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 	} else {
@@ -190,6 +191,9 @@ func (x *execution) run() bool {
 	x.code = wire.CodeMarshallingError
 	if !x.malformed {
 		reply, x.code = x.handler.run(s, c, x.record)
+	}
+	if exclusive {
+		s.deliver()
 	}
 	x.reply(reply)
 	if x.hold {

@@ -109,6 +109,7 @@ func (s *Server) expire(now time.Duration) (over []*session, conns []*conn) {
 	for _, ses := range over {
 		conns = s.kill(ses, conns)
 	}
+	s.deliver()
 	return over, conns
 }
 

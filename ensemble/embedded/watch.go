@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/batonzk/baton/internal/wire"
@@ -25,10 +26,18 @@ var watchModeNames = [...]string{"one-shot", "persistent", "recursive"}
 // A table is guarded by the lock of its server.
 type watchTable struct {
 	byPath    map[string]map[*conn]watchMode
-	byConn    map[*conn]map[string]struct{}
+	byConn    map[*conn]*watched
 	recursive int // watches of that mode
 	total     int
 	limits    watchLimits
+}
+
+// watched are the paths that a connection watches. To take a path out is dear
+// when many watches fire at once, so that those that are over stay until there
+// are too many of them; byPath has the truth.
+type watched struct {
+	paths map[string]struct{}
+	live  int
 }
 
 // watchLimits are how many watches of one kind there may be.
@@ -38,7 +47,7 @@ func newWatchTable(limits watchLimits) watchTable {
 	return watchTable{
 		limits: limits,
 		byPath: make(map[string]map[*conn]watchMode),
-		byConn: make(map[*conn]map[string]struct{}),
+		byConn: make(map[*conn]*watched),
 	}
 }
 
@@ -48,7 +57,7 @@ func (w *watchTable) add(path string, c *conn, mode watchMode) {
 		return
 	}
 	_, there := w.byPath[path][c]
-	if !there && (w.total >= w.limits.total || len(w.byConn[c]) >= w.limits.connection) {
+	if !there && (w.total >= w.limits.total || w.live(c) >= w.limits.connection) {
 		c.close("too many watches")
 		return
 	}
@@ -67,38 +76,77 @@ func (w *watchTable) add(path string, c *conn, mode watchMode) {
 		w.recursive++
 	}
 	conns[c] = mode
-	paths := w.byConn[c]
-	if paths == nil {
-		paths = make(map[string]struct{})
-		w.byConn[c] = paths
+	of := w.byConn[c]
+	if of == nil {
+		of = &watched{paths: make(map[string]struct{})}
+		w.byConn[c] = of
 	}
-	paths[path] = struct{}{}
+	of.paths[path] = struct{}{}
+	if !there {
+		of.live++
+	}
+}
+
+// live returns the number of watches of c.
+func (w *watchTable) live(c *conn) int {
+	if of := w.byConn[c]; of != nil {
+		return of.live
+	}
+	return 0
+}
+
+// paths returns what c watches, in order.
+func (w *watchTable) paths(c *conn) []string {
+	of := w.byConn[c]
+	if of == nil {
+		return nil
+	}
+	return slices.DeleteFunc(sortedKeys(of.paths), func(path string) bool {
+		_, ok := w.byPath[path][c]
+		return !ok
+	})
 }
 
 // remove takes away the watch of c on path and reports whether there was one.
 func (w *watchTable) remove(path string, c *conn) bool {
-	mode, ok := w.byPath[path][c]
+	conns := w.byPath[path]
+	mode, ok := conns[c]
 	if !ok {
 		return false
 	}
 	if mode == recursive {
 		w.recursive--
 	}
-	w.total--
-	delete(w.byPath[path], c)
-	if len(w.byPath[path]) == 0 {
+	w.removeFrom(conns, path, c)
+	if len(conns) == 0 {
 		delete(w.byPath, path)
-	}
-	delete(w.byConn[c], path)
-	if len(w.byConn[c]) == 0 {
-		delete(w.byConn, c)
 	}
 	return true
 }
 
+// removeFrom takes the watch of c out of those on path.
+func (w *watchTable) removeFrom(conns map[*conn]watchMode, path string, c *conn) {
+	w.total--
+	delete(conns, c)
+	of := w.byConn[c]
+	of.live--
+	switch {
+	case of.live == 0:
+		delete(w.byConn, c)
+	case len(of.paths) > 8*of.live+1024:
+		live := make(map[string]struct{}, of.live)
+		for path := range of.paths {
+			if _, ok := w.byPath[path][c]; ok {
+				live[path] = struct{}{}
+			}
+		}
+		of.paths = live
+	}
+}
+
 // drop takes away all watches of c.
 func (w *watchTable) drop(c *conn) {
-	for path := range w.byConn[c] {
+	for _, path := range w.paths(c) {
 		w.remove(path, c)
 	}
 }
@@ -118,42 +166,74 @@ func (w *watchTable) size() int { return w.total }
 // ACL is acl, is not told, though a one-shot watch is used up: so it is since
 // 3.8.4 (CVE-2024-23944). It returns whom it would have told without except
 // and acl.
-func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except map[*conn]bool) map[*conn]bool {
-	var told map[*conn]bool
-	tell := func(c *conn) {
-		if told == nil {
-			told = make(map[*conn]bool)
-		}
-		told[c] = true
+func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except told) told {
+	var to told
+	conns := w.byPath[path]
+	if len(conns) > 0 {
+		to = make(told, 0, len(conns))
 	}
-	for c, mode := range w.byPath[path] {
+	for c, mode := range conns {
 		if mode == recursive && event == wire.EventNodeChildrenChanged {
 			continue
 		}
-		tell(c)
+		to = append(to, c)
 		if mode == oneShot {
-			w.remove(path, c)
+			w.removeFrom(conns, path, c)
 		}
 	}
+	if conns != nil && len(conns) == 0 {
+		delete(w.byPath, path)
+	}
 	if w.recursive > 0 && event != wire.EventNodeChildrenChanged {
-		for above := range ancestors(path) {
-			for c, mode := range w.byPath[above] {
-				if mode == recursive {
-					tell(c)
+		to = w.above(path, to)
+	}
+	if len(to) == 0 {
+		return nil
+	}
+	frame, skip := eventFrame(event, path), except.set()
+	for _, c := range to {
+		if !skip[c] && allowed(acl, wire.PermRead, c.ids) {
+			c.tell(frame)
+		}
+	}
+	return to
+}
+
+// told are connections, each once.
+type told []*conn
+
+func (t told) set() map[*conn]bool {
+	if len(t) == 0 {
+		return nil
+	}
+	set := make(map[*conn]bool, len(t))
+	for _, c := range t {
+		set[c] = true
+	}
+	return set
+}
+
+// above adds those that watch a node above path recursively.
+func (w *watchTable) above(path string, to told) told {
+	var there map[*conn]bool
+	for ancestor := range ancestors(path) {
+		for c, mode := range w.byPath[ancestor] {
+			if mode != recursive {
+				continue
+			}
+			if there == nil {
+				there = make(map[*conn]bool, len(to))
+				for _, c := range to {
+					there[c] = true
 				}
+			}
+			if !there[c] {
+				there[c] = true
+				to = append(to, c)
 			}
 		}
 	}
-	if len(told) == 0 {
-		return nil
-	}
-	frame := eventFrame(event, path)
-	for c := range told {
-		if !except[c] && allowed(acl, wire.PermRead, c.ids) {
-			c.send(frame)
-		}
-	}
-	return told
+	return to
 }
 
 // ancestors yields the paths above path, nearest first, the root last.

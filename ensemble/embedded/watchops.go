@@ -8,7 +8,7 @@ import "github.com/batonzk/baton/internal/wire"
 // setWatches leaves a client's watches again after it has reconnected, and
 // sends the events that it has missed since the transaction it saw last.
 func (s *Server) setWatches(c *conn, r *wire.SetWatchesRequest) (wire.Record, wire.Code) {
-	missed := func(event int32, path string) { c.send(eventFrame(event, path)) }
+	missed := func(event int32, path string) { c.tell(eventFrame(event, path)) }
 	for _, path := range r.Data {
 		switch n := s.tree.get(path); {
 		case n == nil:

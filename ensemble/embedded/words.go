@@ -210,12 +210,12 @@ func (s *Server) wchc(_ *conn, b *strings.Builder) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, c := range conns {
-		paths := s.dataWatches.byConn[c]
+		paths := s.dataWatches.paths(c)
 		if len(paths) == 0 {
 			continue
 		}
 		fmt.Fprintf(b, "%s\n", hex(c.sid.Load()))
-		for _, path := range sortedKeys(paths) {
+		for _, path := range paths {
 			fmt.Fprintf(b, "\t%s\n", path)
 		}
 	}
