@@ -2,7 +2,9 @@ package recipes_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 	"weak"
@@ -71,9 +73,9 @@ func TestThousandWaitersReconnect(t *testing.T) {
 }
 
 // Ten thousand cycles leave goroutines, watches and nodes where they were.
-//
-// It counts goroutines, so that it cannot be parallel.
+// TestNothingPilesUp adds sockets and memory.
 func TestTenThousandCycles(t *testing.T) {
+	t.Parallel()
 	cycles := 10_000
 	if testing.Short() {
 		cycles = 1000
@@ -86,7 +88,7 @@ func TestTenThousandCycles(t *testing.T) {
 		}
 		w.release(w.acquire(ms[0]))
 		w.settle()
-		goroutines, dump := runtime.NumGoroutine(), w.srv.Dump()
+		goroutines, dump := w.goroutines(), w.srv.Dump()
 		done := make(chan struct{})
 		for _, m := range ms {
 			go func() {
@@ -110,26 +112,47 @@ func TestTenThousandCycles(t *testing.T) {
 	})
 }
 
+// goroutines returns how many goroutines there are in the bubble, all at rest.
+func (w *world) goroutines() int { return strings.Count(w.stacks(), w.bubble()) }
+
+// bubble is how the headers of stack traces name the bubble that this is.
+func (w *world) bubble() string {
+	buf := make([]byte, 200)
+	header, _, _ := strings.Cut(string(buf[:runtime.Stack(buf, false)]), "\n")
+	i := strings.Index(header, "synctest bubble ")
+	if i < 0 {
+		w.Fatalf("not in a bubble: %s", header)
+	}
+	return header[i:]
+}
+
+func (w *world) stacks() string {
+	w.settle()
+	for size := 1 << 20; ; size *= 2 {
+		buf := make([]byte, size)
+		if n := runtime.Stack(buf, true); n < size {
+			return string(buf[:n])
+		}
+	}
+}
+
 func (w *world) checkGoroutines(before int) {
 	w.Helper()
-	const others = 10 // the runtime's own come and go
-	if now := runtime.NumGoroutine(); now > before+others {
-		buf := make([]byte, 1<<20)
-		w.Errorf("%d goroutines, there were %d\n%s", now, before, buf[:runtime.Stack(buf, true)])
+	if now := w.goroutines(); now != before {
+		w.Errorf("%d goroutines, there were %d\n%s", now, before, w.stacks())
 	}
 }
 
 // Attempts on a lock that is held for long leave nothing, whether they end by
 // their context, by TryAcquire, or behind others that end.
-//
-// It counts goroutines, so that it cannot be parallel.
 func TestTimedOutAttemptsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(w *world) {
 		lease := w.acquire(w.mutex())
 		c := w.client()
 		m := recipes.NewInterProcessMutex(c, root)
 		w.settle()
-		goroutines, dump, watches := runtime.NumGoroutine(), w.srv.Dump(), w.srv.WatchCount()
+		goroutines, dump, watches := w.goroutines(), w.srv.Dump(), w.srv.WatchCount()
 		for range 20 {
 			done := make(chan struct{})
 			for i := range 50 {
@@ -159,6 +182,46 @@ func TestTimedOutAttemptsLeaveNothing(t *testing.T) {
 		}
 		w.checkGoroutines(goroutines)
 		w.release(lease)
+	})
+}
+
+// A lock that is held costs its server one watch, and its client one
+// goroutine. The next in line has two watches, the holder's node and its own;
+// in the same session the first is the holder's.
+func TestManyLocks(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		const locks = 200
+		c, other := w.client(), w.client()
+		mutex := func(c *framework.Client, i int) *recipes.InterProcessMutex {
+			return recipes.NewInterProcessMutex(c, fmt.Sprintf("%s-%d", root, i))
+		}
+		goroutines := w.goroutines()
+		var leases []*recipes.Lease
+		for i := range locks {
+			leases = append(leases, w.acquire(mutex(c, i)))
+		}
+		w.checkGoroutines(goroutines + locks)
+		if n := w.srv.WatchCount(); n != locks {
+			t.Errorf("%d watches for %d locks", n, locks)
+		}
+		outside := w.queue(mutex(other, 7))[0]
+		if n := w.srv.WatchCount(); n != locks+2 {
+			t.Errorf("%d watches for %d locks and one in line, want 2 more", n, locks)
+		}
+		inside := w.queue(mutex(c, 8))[0]
+		if n := w.srv.WatchCount(); n != locks+2+1 {
+			t.Errorf("%d watches for %d locks and another of the same client in line, want 1 more", n, locks)
+		}
+		for _, lease := range leases {
+			w.release(lease)
+		}
+		w.release(w.wait(outside))
+		w.release(w.wait(inside))
+		w.settle()
+		if n := w.srv.WatchCount(); n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
 	})
 }
 
