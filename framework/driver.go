@@ -31,8 +31,9 @@ type driver struct {
 	round  []net.Addr
 	next   net.Addr
 	pauses *retry.Schedule
-	rounds int   // begun so far
-	upAt   int64 // when the last connection was established, see core.now
+	rounds int   // begun since the start, or since a connection that lasted
+	wasUp  bool  // the last try has established a connection
+	upAt   int64 // when, see core.now
 }
 
 var errSessionOver = errors.New("framework: the session is over")
@@ -81,6 +82,11 @@ func (d *driver) Len() int { return 2 }
 // its second result it sends the driver to look whether it should quit.
 func (d *driver) Next() (string, bool) {
 	s := d.session
+	if d.wasUp && s.core.now()-d.upAt > int64(s.patience()) { // not after a connection that fell at once
+		d.round, d.rounds = nil, 0 // the addresses may be old
+		d.pauses.Reset()
+	}
+	d.wasUp = false
 	for len(d.round) == 0 {
 		if s.ctx.Err() != nil {
 			return "", true
@@ -101,12 +107,8 @@ func (d *driver) Next() (string, bool) {
 func (d *driver) newRound() error {
 	s := d.session
 	k := s.core
-	if d.upAt != 0 && k.now()-d.upAt > int64(s.patience()) {
-		d.pauses.Reset() // not after a connection that fell at once
-	}
-	d.upAt = 0
 	if d.rounds++; d.rounds > 1 {
-		wait := nextPause(d.pauses)
+		wait := min(nextPause(d.pauses), s.longestPause())
 		s.allow(wait)
 		sleep(s.ctx, wait)
 	}
@@ -122,7 +124,7 @@ func (d *driver) newRound() error {
 }
 
 // Connected is called after each handshake.
-func (d *driver) Connected() { d.upAt = d.session.core.now() }
+func (d *driver) Connected() { d.wasUp, d.upAt = true, d.session.core.now() }
 
 // dial opens a connection to the server that Next has picked.
 func (d *driver) dial(string, string, time.Duration) (net.Conn, error) {

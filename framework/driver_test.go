@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -69,6 +70,67 @@ func TestSilentServerOnReconnect(t *testing.T) {
 			t.Fatal("lost, though the server was back in time")
 		}
 	})
+}
+
+// TestServerBackInTime: no pause outlasts the session.
+func TestServerBackInTime(t *testing.T) {
+	for away := 500 * time.Millisecond; away < 9*time.Second; away += time.Second {
+		bubble(t, func(t *testing.T, srv *embedded.Server) {
+			c, st := recorded(t, srv, framework.WithSessionTimeout(10*time.Second))
+			st.want(t, framework.Connected)
+			time.Sleep(20 * time.Second)
+			if _, err := c.Exists(t.Context(), "/"); err != nil {
+				t.Fatal(err)
+			}
+			srv.Refuse(true)
+			srv.DropConnections()
+			time.Sleep(away)
+			srv.Refuse(false)
+			st.want(t, framework.Suspended, framework.Reconnected)
+		})
+	}
+}
+
+// TestServersMove: after a connection that lasted, the ensemble is asked for
+// the addresses anew, and at once.
+func TestServersMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moving{srv: startServer(t)}
+		var tries steps
+		_, st := recorded(t, m, framework.WithHooks(&tries))
+		st.want(t, framework.Connected)
+		time.Sleep(time.Hour)
+		m.moves.Store(1)
+		m.srv.DropConnections()
+		began := time.Now()
+		st.want(t, framework.Suspended, framework.Reconnected)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("reconnected after %v", took)
+		}
+		if all := tries.get(); all[len(all)-1].Address != "1" || len(all) != 3 {
+			t.Errorf("%+v, want up, down, and up at the new address", all)
+		}
+	})
+}
+
+// moving is an ensemble whose one server changes its addresses.
+type moving struct {
+	srv   *embedded.Server
+	moves atomic.Int32
+}
+
+func (m *moving) address() named { return named(strconv.Itoa(int(m.moves.Load()))) }
+
+func (m *moving) Servers(context.Context) ([]net.Addr, error) {
+	return []net.Addr{m.address(), m.address(), m.address()}, nil
+}
+func (m *moving) Chroot() string { return "" }
+
+func (m *moving) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if address != m.address().String() {
+		return nil, errors.New("nobody lives here")
+	}
+	return m.srv.DialContext(ctx, network, address)
 }
 
 func TestServersFail(t *testing.T) {

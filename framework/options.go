@@ -151,8 +151,10 @@ func WithRetry(p retry.Policy) Option {
 	return func(s *settings) { s.retry = p }
 }
 
-// WithReconnect sets the pauses between rounds of connection attempts. A
-// policy that ends is started again: a client never gives up.
+// WithReconnect sets the pauses between rounds of connection attempts; from
+// 20 ms, doubling up to 5 s, unless set. A policy that ends is started again: a
+// client never gives up. While there is a session to be saved, no pause is
+// longer than a third of what is left of its timeout.
 func WithReconnect(p retry.Policy) Option {
 	return func(s *settings) { s.reconnect = p }
 }

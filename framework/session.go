@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -68,6 +69,18 @@ func (s *Session) patience() time.Duration {
 		return granted / 3
 	}
 	return s.core.sessionTimeout / 3
+}
+
+// longestPause bounds a pause between attempts to connect: while there is a
+// session to be saved, by a third of the time that is left for it.
+func (s *Session) longestPause() time.Duration {
+	s.core.mu.Lock()
+	established := s.established
+	s.core.mu.Unlock()
+	if !established {
+		return time.Duration(math.MaxInt64)
+	}
+	return max(s.timeUntilDeadline()/3, s.Timeout()/50)
 }
 
 // Deadline returns when the session counts as lost unless a server answers
