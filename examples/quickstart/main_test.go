@@ -143,4 +143,9 @@ func TestChecksFail(t *testing.T) {
 			}
 		}
 	}
+	r := good()
+	r.turns, r.crash.next = r.turns[:3], nil
+	if c := r.checkCrash(); c.err == nil {
+		t.Errorf("nobody stood behind the one that crashed, and the check says %q", c.text)
+	}
 }
