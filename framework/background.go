@@ -24,7 +24,7 @@ func (k *core) background(what string, only *Session, try func(ctx context.Conte
 			switch {
 			case err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed):
 				return
-			case !IsRetryable(err):
+			case !IsRetryable(err) && !errors.Is(err, ErrAuthFailed):
 				k.logger.Warn("gave up in the background", "task", what, "err", err)
 				return
 			}

@@ -43,6 +43,9 @@ type conn struct {
 	rest    []byte // what the driver has still to read of it
 	vouches bool   // an answer on this connection shows that the session lives
 
+	hello    *wire.ConnectResponse // once it has come
+	accepted int                   // how many credentials
+
 	broken   chan struct{} // closed when err is set
 	farewell atomic.Int32  // xid of the driver's request to close the session, 0 before
 

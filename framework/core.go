@@ -27,8 +27,9 @@ type core struct {
 	closing   bool
 	state     State
 	session   *Session
-	changed   chan struct{} // closed, and replaced, when a session comes up
+	changed   chan struct{} // closed, and replaced, when a session comes up, or the credentials are refused
 	failure   error         // why the last connection failed, nil while it stands
+	refusal   error         // of the credentials, nil once a server has accepted them
 	listeners []*mailbox[StateChange]
 	reports   *mailbox[func()] // what the log and the hooks are told
 	running   int              // goroutines that Close waits for
@@ -137,6 +138,24 @@ func (k *core) sessionUp(s *Session, readOnly bool) {
 	}
 	k.connectionStepLocked(ConnectionInfo{Address: s.conn.address, Session: s.id, Up: true})
 	k.publish(StateChange{State: state, Session: s.id})
+	k.refusal = nil
+	k.wakeLocked()
+}
+
+// refused says that a server refuses the credentials. Who waits for a
+// connection hears of it, and so does, whatever else goes wrong later, who
+// comes before they are accepted.
+func (k *core) refused(address string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refusal == nil {
+		k.reports.put(func() { k.logger.Error("credentials refused", "server", address, "err", err) })
+	}
+	k.refusal = err
+	k.wakeLocked()
+}
+
+func (k *core) wakeLocked() {
 	close(k.changed)
 	k.changed = make(chan struct{})
 }
@@ -200,10 +219,10 @@ func (k *core) current(only *Session) (*conn, <-chan struct{}, error) {
 		return nil, nil, fmt.Errorf("%w: session %#x is another client's", ErrInvalidOption, only.id)
 	case only != nil && only.over:
 		return nil, nil, context.Cause(only.ctx)
-	case k.session == nil || k.session.over:
-		return nil, k.changed, nil
+	case k.session != nil && !k.session.over && k.session.conn != nil:
+		return k.session.conn, k.changed, nil
 	}
-	return k.session.conn, k.changed, nil
+	return nil, k.changed, k.refusal
 }
 
 // close ends the client. The session is over for its holders before the

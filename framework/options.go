@@ -1,12 +1,14 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/batonzk/baton/retry"
@@ -28,10 +30,23 @@ type Ensemble interface {
 // DialFunc dials one server. It must return when ctx is done.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Credentials authenticate a connection.
-type Credentials struct {
-	Scheme string // such as "digest"
-	Auth   []byte // such as "user:password"
+// credentials authenticate a connection.
+type credentials struct {
+	scheme string // such as "digest"
+	auth   []byte // such as "user:password"
+}
+
+// validate says nothing of the secret.
+func (c credentials) validate() error {
+	switch user, _, ok := bytes.Cut(c.auth, []byte(":")); {
+	case c.scheme == "":
+		return fmt.Errorf("%w: authentication scheme %q", ErrInvalidOption, c.scheme)
+	case strings.EqualFold(c.scheme, "sasl"):
+		return fmt.Errorf("%w: authentication scheme %q: SASL is not supported", ErrInvalidOption, c.scheme)
+	case c.scheme == "digest" && (!ok || len(user) == 0):
+		return fmt.Errorf("%w: digest credentials that do not have the form user:password", ErrInvalidOption)
+	}
+	return nil
 }
 
 // An Option changes one setting of a [Client].
@@ -46,7 +61,7 @@ type settings struct {
 	reconnect         retry.Policy
 	namespace         string
 	acl               ACLProvider
-	auth              []Credentials
+	auth              []credentials
 	tls               *tls.Config
 	dial              DialFunc
 	logger            *slog.Logger
@@ -107,8 +122,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("%w: ACL provider or logger is nil", ErrInvalidOption)
 	}
 	for _, c := range s.auth {
-		if c.Scheme == "" {
-			return fmt.Errorf("%w: authentication scheme %q", ErrInvalidOption, c.Scheme)
+		if err := c.validate(); err != nil {
+			return err
 		}
 	}
 	for _, h := range s.hooks {
@@ -171,10 +186,14 @@ func WithACLProvider(p ACLProvider) Option {
 	return func(s *settings) { s.acl = p }
 }
 
-// WithAuth adds credentials. They are sent first on every new connection.
+// WithAuth adds credentials, of scheme "digest" in the form user:password.
+// They are sent first on every new connection, which counts as established
+// when the server has accepted them all. While it refuses, operations and
+// [Client.WaitConnected] fail with [ErrAuthFailed]; the client tries again in
+// the background.
 func WithAuth(scheme string, auth []byte) Option {
 	return func(s *settings) {
-		s.auth = append(s.auth, Credentials{Scheme: scheme, Auth: append([]byte(nil), auth...)})
+		s.auth = append(s.auth, credentials{scheme: scheme, auth: bytes.Clone(auth)})
 	}
 }
 

@@ -30,6 +30,9 @@ func TestInvalidOptions(t *testing.T) {
 		"ACL provider or logger is nil":     framework.WithACLProvider(nil),
 		"ACL provider or logger is nil ":    framework.WithLogger(nil),
 		`authentication scheme ""`:          framework.WithAuth("", nil),
+		"SASL is not supported":             framework.WithAuth("sasl", nil),
+		"form user:password":                framework.WithAuth("digest", []byte("secret")),
+		"form user:password ":               framework.WithAuth("digest", []byte(":secret")),
 		"string is no hook":                 framework.WithHooks("hook"),
 		"<nil> is no hook":                  framework.WithHooks(nil),
 		`invalid path: "/a//b"`:             framework.WithNamespace("a//b"),
@@ -39,6 +42,9 @@ func TestInvalidOptions(t *testing.T) {
 		_, err := framework.New(static{}, opt)
 		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(text)) {
 			t.Errorf("%v, want %s", err, text)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v tells the secret", err)
 		}
 		if !errors.Is(err, framework.ErrInvalidOption) && !errors.Is(err, framework.ErrInvalidPath) {
 			t.Errorf("%v is of no kind", err)

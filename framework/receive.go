@@ -29,7 +29,7 @@ func (c *conn) receive() error {
 		return err
 	}
 	body := c.frame[4:]
-	if !c.ready {
+	if c.hello == nil {
 		return c.receiveHello(body)
 	}
 	var h wire.ReplyHeader
@@ -120,24 +120,36 @@ func (c *conn) receiveHello(body []byte) error {
 		return fmt.Errorf("garbage for a handshake: protocol version %d, session timeout of %d ms, password of %d bytes",
 			hello.ProtocolVersion, hello.TimeoutMillis, len(hello.Password))
 	}
+	c.hello = &hello
+	auth := c.session.core.auth
+	if len(auth) == 0 {
+		return c.up()
+	}
 	c.mu.Lock()
-	c.ready = true
-	for _, a := range c.session.core.auth {
+	for _, a := range auth {
 		h := wire.RequestHeader{Xid: wire.XidAuth, Op: wire.OpAuth}
-		c.out = wire.AppendFrame(c.out, &h, &wire.AuthRequest{Scheme: a.Scheme, Auth: a.Auth})
+		c.out = wire.AppendFrame(c.out, &h, &wire.AuthRequest{Scheme: a.scheme, Auth: a.auth})
 	}
 	c.writable.Signal()
+	c.mu.Unlock()
+	return c.Conn.SetReadDeadline(time.Now().Add(c.session.patience()))
+}
+
+// up ends the handshake, of which the credentials are a part: only now the
+// driver gets the answer to its connect request.
+func (c *conn) up() error {
+	c.mu.Lock()
+	c.ready = true
 	sent := c.helloSent
 	c.mu.Unlock()
-
 	if err := c.Conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	readOnly := hello.ReadOnly
+	hello := *c.hello
 	hello.HasReadOnly = false // the driver does not know the byte
 	c.frame = wire.AppendFrame(c.frame[:0], &hello)
 	c.rest = c.frame
-	return c.session.attach(c, &hello, readOnly, sent)
+	return c.session.attach(c, &hello, hello.ReadOnly, sent)
 }
 
 func (c *conn) receiveEvent(d *wire.Decoder) error {
@@ -167,14 +179,21 @@ func (c *conn) confirm(sent int64) {
 	}
 }
 
+// receiveAuth takes the answers to the credentials, which come in their order.
 func (c *conn) receiveAuth(code wire.Code) error {
-	if code == wire.CodeOK {
+	auth := c.session.core.auth
+	if c.accepted == len(auth) {
+		return errors.New("an answer to credentials that were not sent")
+	}
+	if code != wire.CodeOK {
+		err := fmt.Errorf("%w: the server refuses the credentials of scheme %q", ErrAuthFailed, auth[c.accepted].scheme)
+		c.session.core.refused(c.address, err)
+		return err
+	}
+	if c.accepted++; c.accepted < len(auth) {
 		return nil
 	}
-	err := codeError(code)
-	k := c.session.core
-	k.report(func() { k.logger.Error("credentials refused", "server", c.address, "err", err) })
-	return err
+	return c.up()
 }
 
 func (c *conn) receiveReply(h *wire.ReplyHeader, d *wire.Decoder) error {

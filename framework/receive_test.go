@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -197,22 +198,84 @@ func TestCredentialsComeFirst(t *testing.T) {
 	})
 }
 
-// TestRefusedCredentials: the server drops the connection; the error says why.
+// TestRefusedCredentials: operations fail for good and at once, whatever goes
+// wrong afterwards. The client goes on trying, without haste and without a
+// change of state, and recovers when a server accepts.
 func TestRefusedCredentials(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *embedded.Server) {
-		srv.OnRequest(func(r embedded.Request) embedded.Verdict {
-			if r.Op == "auth" {
+		var refuse atomic.Bool
+		refuse.Store(true)
+		srv.OnReply(func(r embedded.Request) embedded.Verdict {
+			if r.Op == "auth" && refuse.Load() {
 				return embedded.Answer(int32(wire.CodeAuthFailed))
 			}
-			if r.Op == "exists" {
+			return embedded.Pass
+		})
+		var tries steps
+		c, st := recorded(t, srv, framework.WithAuth("digest", []byte("ann:secret")), framework.WithHooks(&tries))
+		check := func(within time.Duration) {
+			t.Helper()
+			began := time.Now()
+			for _, err := range []error{c.Delete(t.Context(), "/n", 0), c.WaitConnected(t.Context())} {
+				if !errors.Is(err, framework.ErrAuthFailed) || framework.IsRetryable(err) || strings.Contains(err.Error(), "secret") {
+					t.Fatalf("%v, want ErrAuthFailed", err)
+				}
+			}
+			if took := time.Since(began); took > within {
+				t.Fatalf("failed after %v", took)
+			}
+		}
+		check(time.Second)
+		srv.Refuse(true)
+		time.Sleep(time.Minute)
+		check(0)
+		srv.Refuse(false)
+		time.Sleep(time.Hour)
+		check(0)
+		if n := len(tries.get()); n > 2000 {
+			t.Fatalf("%d attempts in an hour", n)
+		}
+		if c.State() != 0 || len(st.ch) != 0 {
+			t.Fatalf("state %v, %d changes", c.State(), len(st.ch))
+		}
+		refuse.Store(false)
+		st.want(t, framework.Connected)
+		create(t, c, "/n", "", framework.WithACL(framework.AuthACL(framework.PermAll)...))
+
+		// And later in its life, with a delete that is to go on.
+		refuse.Store(true)
+		srv.DropConnections()
+		st.want(t, framework.Suspended)
+		time.Sleep(time.Second)
+		if err := c.Delete(t.Context(), "/n", 0, framework.Guaranteed()); !errors.Is(err, framework.ErrAuthFailed) {
+			t.Fatal(err)
+		}
+		st.want(t, framework.Lost)
+		time.Sleep(time.Minute)
+		refuse.Store(false)
+		st.want(t, framework.Reconnected)
+		time.Sleep(time.Minute)
+		if _, ok := srv.Node("/n"); ok {
+			t.Fatal("the delete was given up")
+		}
+	})
+}
+
+// TestSilenceForCredentials: a server that does not answer them is left, as
+// one that does not answer at all.
+func TestSilenceForCredentials(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		var dropped atomic.Bool
+		srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			if r.Op == "auth" && dropped.CompareAndSwap(false, true) {
 				return embedded.Drop
 			}
 			return embedded.Pass
 		})
-		c := newClient(t, srv, framework.WithAuth("digest", []byte("ann:pw")), framework.WithRetry(retry.OneTime(time.Millisecond)))
-		_, err := c.Exists(t.Context(), "/")
-		if !errors.Is(err, framework.ErrAuthFailed) {
-			t.Fatalf("%v, want ErrAuthFailed", err)
+		began := time.Now()
+		connect(t, srv, framework.WithAuth("digest", []byte("ann:pw")), framework.WithAuth("digest", []byte("bob:pw")))
+		if took := time.Since(began); took < sessionTimeout/3 || took > sessionTimeout/3+time.Second {
+			t.Fatalf("connected after %v", took)
 		}
 	})
 }

@@ -125,7 +125,7 @@ func (c *Client) Delete(ctx context.Context, path string, version int32, opts ..
 
 // goesOn reports whether a guaranteed delete that failed is to be continued.
 func goesOn(ctx context.Context, err error) bool {
-	return IsRetryable(err) || ctx.Err() != nil && !errors.Is(err, ErrClosed)
+	return IsRetryable(err) || errors.Is(err, ErrAuthFailed) || ctx.Err() != nil && !errors.Is(err, ErrClosed)
 }
 
 // deleteTree deletes what lies below a node, and then the node, while others
