@@ -28,13 +28,14 @@
 // resumption and expiry, containers and TTL nodes; and the four-letter words
 // that tools parse, on the same port.
 //
-// Its rules are those of ZooKeeper 3.8.0 as Debian ships it, read in its
-// source and compared with a running server: statistics, transaction numbers,
+// Its rules are those of ZooKeeper 3.8.0 as Debian ships it (3.8.0-11+deb12u2),
+// the one release that it is compared with: statistics, transaction numbers,
 // the order of watch events and replies, error codes, the order in which
 // children are listed, and the oddities that a client can see. One of these
 // is easily met: since 3.6 the counter of sequential nodes sticks at
-// 2147483647 ([WithWrappingSequence] has the older behaviour). What is
-// different:
+// 2147483647 ([WithWrappingSequence] has the older behaviour). Another: an
+// operation that there is not is answered Unimplemented, and the connection is
+// then closed. What is different:
 //
 //   - a check outside a multi is answered when it succeeds; a real server then
 //     sends nothing;
@@ -44,21 +45,31 @@
 //     names all metrics of a real server, but those of parts that are not here
 //     are 0.
 //
+// # How that is known
+//
+// More than a thousand recorded cases run against this server in each test
+// run, and against a real one where BATON_APACHE is 1, as do 100,000 random
+// requests of three sessions. Apache Curator 5.4, kazoo 2.8 and zkCli.sh are
+// run against both and have to print the same. The frames that pin the codec
+// come from Apache's client and a real server.
+//
 // # Faults
 //
 // Every fault is a method of [Server]. [Server.OnRequest] and
 // [Server.OnReply] see each request before and after it is carried out and
 // may hold it, cut the connection, drop it or answer in its place;
 // [Server.CutBefore] and [Server.LoseReply] do the two most wanted of these
-// once. [Server.ExpireSession], [Server.DropConnections], [Server.Refuse] and
-// [Server.Silence] work on sessions and connections, [Server.Advance],
-// [Server.ReapContainers] and [Server.SetSequence] on time and state. All may
-// be called at any time from any goroutine.
+// once. [Server.ExpireSession], [Server.DropConnections], [Server.Refuse],
+// [Server.Delay] and [Server.Silence] work on sessions and connections,
+// [Server.Freeze] on all of them, [Server.Lag] on what they see,
+// [Server.Advance], [Server.ReapContainers] and [Server.SetSequence] on time
+// and state. All may be called at any time from any goroutine.
 //
 // # What it is not
 //
 // Not for production. Nothing is written to disk: when the process ends, all
-// data is gone. There is one server, no ensemble, so it cannot fail over and
-// it shows none of the staleness of a follower. It was not built to hold
-// large data sets, and it has no TLS of its own.
+// data is gone. There is one server, no ensemble, so it cannot fail over; of
+// the staleness of a follower it shows what [Server.Lag] makes. What clients
+// may use is limited ([WithMaxConnections] and its kin), but not how much they
+// store. It has no TLS of its own.
 package embedded

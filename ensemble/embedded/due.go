@@ -14,6 +14,9 @@ type due struct {
 	next time.Duration // when background will look next
 }
 
+// never is later than anything.
+const never = time.Duration(1<<63 - 1)
+
 // alarm makes the background look no later than at t.
 func (d *due) alarm(t time.Duration) {
 	d.mu.Lock()
@@ -68,6 +71,11 @@ func (s *Server) background() {
 // container interval nodes are reaped.
 func (s *Server) runDue() {
 	s.mu.Lock()
+	if s.frozen.Load() {
+		s.due.set(never)
+		s.mu.Unlock()
+		return
+	}
 	now := s.clock.elapsed()
 	over, conns := s.expire(now)
 	if now >= s.nextReap {

@@ -17,9 +17,9 @@ func (s *Server) exists(c *conn, r *wire.PathWatchRequest) (wire.Record, wire.Co
 		return nil, wire.CodeBadArguments
 	}
 	if r.Watch {
-		s.dataWatches.add(r.Path, c, oneShot)
+		s.watch(&s.dataWatches, r.Path, c, oneShot)
 	}
-	n := s.tree.get(r.Path)
+	n := s.treeOf(c).get(r.Path)
 	if n == nil {
 		return nil, wire.CodeNoNode
 	}
@@ -28,7 +28,7 @@ func (s *Server) exists(c *conn, r *wire.PathWatchRequest) (wire.Record, wire.Co
 
 // readable returns the node at path if the client has one of perms.
 func (s *Server) readable(c *conn, path string, perms int32) (*node, wire.Code) {
-	n := s.tree.get(path)
+	n := s.treeOf(c).get(path)
 	if n == nil {
 		return nil, wire.CodeNoNode
 	}
@@ -44,7 +44,7 @@ func (s *Server) getData(c *conn, r *wire.PathWatchRequest) (wire.Record, wire.C
 		return nil, code
 	}
 	if r.Watch {
-		s.dataWatches.add(r.Path, c, oneShot)
+		s.watch(&s.dataWatches, r.Path, c, oneShot)
 	}
 	return &wire.GetDataResponse{Data: n.data, Stat: n.stat()}, wire.CodeOK
 }
@@ -68,7 +68,7 @@ func (s *Server) getChildren2(c *conn, r *wire.PathWatchRequest) (wire.Record, w
 func (s *Server) watchedChildren(c *conn, r *wire.PathWatchRequest) (*node, wire.Code) {
 	n, code := s.readable(c, r.Path, wire.PermRead)
 	if code == wire.CodeOK && r.Watch {
-		s.childWatches.add(r.Path, c, oneShot)
+		s.watch(&s.childWatches, r.Path, c, oneShot)
 	}
 	return n, code
 }

@@ -184,6 +184,9 @@ func (x *execution) run() bool {
 		return false
 	}
 	s.touch(c.session)
+	if exclusive && (x.handler.change || x.header.Op == wire.OpSync || x.header.Op == wire.OpCloseSession) {
+		s.catchUp(c.session)
+	}
 	if x.handler.change {
 		s.zxid++
 	}
@@ -207,7 +210,7 @@ func (x *execution) run() bool {
 
 // exclusive reports whether the request changes what the server knows.
 func (x *execution) exclusive() bool {
-	if x.handler.change {
+	if x.handler.change || x.conn.session.lag.Load() != nil {
 		return true
 	}
 	switch x.header.Op {
@@ -220,7 +223,7 @@ func (x *execution) exclusive() bool {
 
 // reply makes the frame of the reply. Caller holds the server's lock.
 func (x *execution) reply(record wire.Record) {
-	h := wire.ReplyHeader{Xid: x.header.Xid, Zxid: x.conn.srv.zxid, Err: x.code}
+	h := wire.ReplyHeader{Xid: x.header.Xid, Zxid: x.conn.srv.zxidOf(x.conn), Err: x.code}
 	switch x.header.Op {
 	case wire.OpPing:
 		h.Xid = wire.XidPing

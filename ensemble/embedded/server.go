@@ -28,6 +28,7 @@ type Server struct {
 	hooks   hooks
 	due     due
 	refused atomic.Bool
+	frozen  atomic.Bool
 
 	traffic   traffic
 	connected atomic.Int64 // connections so far
@@ -164,6 +165,20 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	defer s.wg.Done()
 	return s.acceptAll(l)
+}
+
+// Serve starts a server and has it serve l, for a process that is nothing else,
+// such as the one that tests in another language talk to. It blocks until l is
+// closed, and returns why; then nothing is left of the server. An error names
+// the option that makes no sense.
+func Serve(l net.Listener, opts ...Option) error {
+	s, err := Start(opts...)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	defer s.Close()
+	return s.Serve(l)
 }
 
 // own takes l over and counts the goroutine that will accept from it.

@@ -13,7 +13,7 @@ import (
 	"github.com/batonzk/baton/internal/wire"
 )
 
-// A session is a client's, across its connections. All but deadline is
+// A session is a client's, across its connections. All but the atomics is
 // guarded by the lock of the server.
 type session struct {
 	id         int64
@@ -24,6 +24,8 @@ type session struct {
 	ephemerals map[string]*node // by path
 	set        hashSet          // of their paths
 	deadline   atomic.Int64     // when it expires: a time.Duration on the server's clock
+
+	lag atomic.Pointer[lag] // nil unless it lags; what it points to is guarded like the rest
 }
 
 const passwordLen = 16
@@ -131,6 +133,9 @@ func (s *Server) kill(ses *session, conns []*conn) []*conn {
 func (s *Server) detach(c *conn) {
 	if c.session != nil && c.session.conn == c {
 		c.session.conn = nil
+		if l := c.session.lag.Load(); l != nil {
+			l.late, l.held = nil, nil // as the watches
+		}
 	}
 	s.dataWatches.drop(c)
 	s.childWatches.drop(c)

@@ -8,32 +8,33 @@ import "github.com/batonzk/baton/internal/wire"
 // setWatches leaves a client's watches again after it has reconnected, and
 // sends the events that it has missed since the transaction it saw last.
 func (s *Server) setWatches(c *conn, r *wire.SetWatchesRequest) (wire.Record, wire.Code) {
-	missed := func(event int32, path string) { c.tell(eventFrame(event, path)) }
+	tree := s.treeOf(c)
+	missed := func(event int32, path string) { c.tellNow(eventFrame(event, path)) }
 	for _, path := range r.Data {
-		switch n := s.tree.get(path); {
+		switch n := tree.get(path); {
 		case n == nil:
 			missed(wire.EventNodeDeleted, path)
 		case n.mzxid > r.RelativeZxid:
 			missed(wire.EventNodeDataChanged, path)
 		default:
-			s.dataWatches.add(path, c, oneShot)
+			s.watch(&s.dataWatches, path, c, oneShot)
 		}
 	}
 	for _, path := range r.Exist {
-		if s.tree.get(path) != nil {
+		if tree.get(path) != nil {
 			missed(wire.EventNodeCreated, path)
 			continue
 		}
-		s.dataWatches.add(path, c, oneShot)
+		s.watch(&s.dataWatches, path, c, oneShot)
 	}
 	for _, path := range r.Child {
-		switch n := s.tree.get(path); {
+		switch n := tree.get(path); {
 		case n == nil:
 			missed(wire.EventNodeDeleted, path)
 		case n.pzxid > r.RelativeZxid:
 			missed(wire.EventNodeChildrenChanged, path)
 		default:
-			s.childWatches.add(path, c, oneShot)
+			s.watch(&s.childWatches, path, c, oneShot)
 		}
 	}
 	return nil, wire.CodeOK
@@ -53,8 +54,8 @@ func (s *Server) setWatches2(c *conn, r *wire.SetWatches2Request) (wire.Record, 
 }
 
 func (s *Server) watchBoth(c *conn, path string, mode watchMode) {
-	s.dataWatches.add(path, c, mode)
-	s.childWatches.add(path, c, mode)
+	s.watch(&s.dataWatches, path, c, mode)
+	s.watch(&s.childWatches, path, c, mode)
 }
 
 func (s *Server) addWatch(c *conn, r *wire.WatchTypeRequest) (wire.Record, wire.Code) {
