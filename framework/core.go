@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,9 +32,13 @@ type core struct {
 	failure   error         // why the last connection failed, nil while it stands
 	refusal   error         // of the credentials, nil once a server has accepted them
 	listeners []*mailbox[StateChange]
-	reports   *mailbox[func()] // what the log and the hooks are told
-	running   int              // goroutines that Close waits for
-	idle      chan struct{}    // closed when closing and running is 0
+	warned    time.Time // when the log last heard that there is no connection, zero while there is one
+
+	// reports are what the log and the hooks are told, in order and without a
+	// lock: they are code of the user.
+	reports *mailbox[func()]
+	running int           // goroutines that Close waits for
+	idle    chan struct{} // closed when closing and running is 0
 }
 
 func newCore(ens Ensemble, chroot string, s settings) *core {
@@ -105,19 +110,15 @@ func (k *core) publish(c StateChange) {
 	}
 	k.state = c.State
 	k.reports.put(func() {
-		k.logger.Info("connection state", "state", c.State, "session", fmt.Sprintf("%#x", c.Session), "err", c.Err)
+		level := slog.LevelInfo
+		if !c.State.IsConnected() {
+			level = slog.LevelWarn
+		}
+		k.logger.Log(context.Background(), level, "connection state", "state", c.State, "session", fmt.Sprintf("%#x", c.Session), "err", c.Err)
 	})
 	for _, l := range k.listeners {
 		l.put(c)
 	}
-}
-
-// report has f run soon, in order with other reports and without a lock: the
-// log and the hooks are code of the user.
-func (k *core) report(f func()) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.reports.put(f)
 }
 
 func (k *core) removeListener(l *mailbox[StateChange]) {

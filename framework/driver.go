@@ -91,9 +91,8 @@ func (d *driver) Next() (string, bool) {
 		if s.ctx.Err() != nil {
 			return "", true
 		}
-		if err := d.newRound(); err != nil {
-			s.core.report(func() { s.core.logger.Warn("no server to try", "err", err) })
-			s.core.connectionStep(ConnectionInfo{Err: err})
+		if err := d.newRound(); err != nil && s.ctx.Err() == nil {
+			s.core.connectionStep(ConnectionInfo{Err: fmt.Errorf("no server to try: %w", err)})
 		}
 	}
 	if s.ctx.Err() != nil {

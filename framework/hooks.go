@@ -61,9 +61,27 @@ func (k *core) connectionStep(info ConnectionInfo) {
 
 func (k *core) connectionStepLocked(info ConnectionInfo) {
 	k.failure = info.Err
+	k.warnLocked(info)
 	for _, h := range k.hooks {
 		if h, ok := h.(ConnectionHook); ok {
 			k.reports.put(func() { h.OnConnection(info) })
 		}
 	}
+}
+
+// quiet is how long the log hears nothing of further failures to connect.
+const quiet = 10 * time.Second
+
+// warnLocked has the first of a row of failed attempts logged, and then one at
+// times.
+func (k *core) warnLocked(info ConnectionInfo) {
+	if info.Up || info.Session != 0 {
+		k.warned = time.Time{}
+		return
+	}
+	if k.closing || time.Since(k.warned) < quiet {
+		return
+	}
+	k.warned = time.Now()
+	k.reports.put(func() { k.logger.Warn("cannot connect", "server", info.Address, "err", info.Err) })
 }
