@@ -118,8 +118,9 @@ func (s *Server) expire(now time.Duration) (over []*session, conns []*conn) {
 // kill ends ses, detaches its connection, and appends that to conns. Caller
 // holds s.mu exclusively.
 //
-// The client's own watches on its ephemeral nodes do not fire: a real server
-// closes the connection before it has sent anything.
+// The client's own watches on its ephemeral nodes do not fire. A real server
+// sends these events and closes the connection at the same time; mostly they
+// do not get through.
 func (s *Server) kill(ses *session, conns []*conn) []*conn {
 	if c := ses.conn; c != nil {
 		s.detach(c)
