@@ -10,6 +10,8 @@ import (
 // mistake shows here and not at the first operation.
 func parseChroot(chroot string) (string, error) {
 	switch {
+	case strings.Contains(chroot, ","):
+		return "", refuse("chroot %q has a comma in it; the chroot comes once, after the last server", chroot)
 	case chroot == "" || chroot == "/":
 		return "", nil
 	case strings.HasSuffix(chroot, "/"):

@@ -31,7 +31,10 @@ func NewDNS(connect string, opts ...DNSOption) (*DNS, error) {
 		return nil, err
 	}
 	d := &DNS{list: l, resolver: net.DefaultResolver, timeout: defaultLookupTimeout}
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("%w: option %d is nil", ErrOption, i)
+		}
 		opt.applyDNS(d)
 	}
 	if err := d.validate(); err != nil {

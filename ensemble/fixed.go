@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"context"
+	"fmt"
 	"net"
 )
 
@@ -18,7 +19,10 @@ func NewFixed(connect string, opts ...FixedOption) (*Fixed, error) {
 		return nil, err
 	}
 	f := &Fixed{l}
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("%w: option %d is nil", ErrOption, i)
+		}
 		opt.applyFixed(f)
 	}
 	if err := f.validate(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/batonzk/baton/ensemble"
@@ -92,5 +93,23 @@ func TestServersFailOnADoneContext(t *testing.T) {
 		if addrs, err := servers(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, closing) {
 			t.Errorf("%v, %v; want canceled and its cause", addrs, err)
 		}
+	}
+}
+
+// TestNilOption: it is named, and no panic.
+func TestNilOption(t *testing.T) {
+	if _, err := ensemble.NewFixed("a", ensemble.WithShuffle(inOrder), nil); !errors.Is(err, ensemble.ErrOption) || !strings.Contains(err.Error(), "option 1 is nil") {
+		t.Error(err)
+	}
+	if _, err := ensemble.NewDNS("a", nil); !errors.Is(err, ensemble.ErrOption) || !strings.Contains(err.Error(), "option 0 is nil") {
+		t.Error(err)
+	}
+}
+
+// TestChrootForEachServer: a mistake that would pass for a strange chroot.
+func TestChrootForEachServer(t *testing.T) {
+	_, err := ensemble.NewFixed("zk1/app,zk2/app")
+	if !errors.Is(err, ensemble.ErrConnectString) || !strings.Contains(err.Error(), "after the last server") {
+		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 )
 
 // A Client is a connection to an ensemble that mends itself, or a view of one
@@ -27,7 +28,7 @@ func New(ens Ensemble, opts ...Option) (*Client, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	if ens == nil {
+	if isNil(ens) {
 		return nil, fmt.Errorf("%w: the ensemble is nil", ErrInvalidOption)
 	}
 	chroot := ens.Chroot()
@@ -46,6 +47,12 @@ func New(ens Ensemble, opts ...Option) (*Client, error) {
 		return root, nil
 	}
 	return root.Namespace(s.namespace)
+}
+
+// isNil also finds a nil pointer to a provider, as is returned with an error.
+func isNil(ens Ensemble) bool {
+	v := reflect.ValueOf(ens)
+	return ens == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Start begins to connect, in the background, and returns at once. It returns

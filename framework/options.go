@@ -64,6 +64,7 @@ type settings struct {
 	auth              []credentials
 	tls               *tls.Config
 	dial              DialFunc
+	nilDial, nilTLS   bool // what was given instead
 	logger            *slog.Logger
 	hooks             []Hook
 	maxRequest        int
@@ -89,6 +90,9 @@ func defaults() settings {
 	}
 }
 
+// minSize is room enough for a request or a reply without much data.
+const minSize = 1024
+
 func (s *settings) validate() error {
 	for _, d := range []struct {
 		name string
@@ -112,14 +116,24 @@ func (s *settings) validate() error {
 	if err := s.reconnect.Validate(); err != nil {
 		return fmt.Errorf("%w: reconnect policy: %w", ErrInvalidOption, err)
 	}
-	if s.maxRequest < 1024 || s.maxReply < 1024 {
-		return fmt.Errorf("%w: size limits %d and %d, at least 1024 bytes are needed", ErrInvalidOption, s.maxRequest, s.maxReply)
+	if s.maxRequest < minSize {
+		return fmt.Errorf("%w: largest request of %d bytes, at least %d are needed", ErrInvalidOption, s.maxRequest, minSize)
+	}
+	if s.maxReply < minSize {
+		return fmt.Errorf("%w: largest reply of %d bytes, at least %d are needed", ErrInvalidOption, s.maxReply, minSize)
 	}
 	if s.maxInFlight < 1 {
 		return fmt.Errorf("%w: %d requests in flight", ErrInvalidOption, s.maxInFlight)
 	}
-	if s.acl == nil || s.logger == nil {
-		return fmt.Errorf("%w: ACL provider or logger is nil", ErrInvalidOption)
+	switch {
+	case s.acl == nil:
+		return fmt.Errorf("%w: the ACL provider is nil", ErrInvalidOption)
+	case s.logger == nil:
+		return fmt.Errorf("%w: the logger is nil", ErrInvalidOption)
+	case s.nilDial:
+		return fmt.Errorf("%w: the dialer is nil", ErrInvalidOption)
+	case s.nilTLS:
+		return fmt.Errorf("%w: the TLS config is nil", ErrInvalidOption)
 	}
 	for _, c := range s.auth {
 		if err := c.validate(); err != nil {
@@ -198,19 +212,16 @@ func WithAuth(scheme string, auth []byte) Option {
 }
 
 // WithTLS encrypts connections. A config without a ServerName gets, for each
-// connection, the host name of the server as the ensemble knows it; nil is an
-// empty config. A config must not be changed once it is given.
+// connection, the host name of the server as the ensemble knows it. A
+// config must not be changed once it is given.
 func WithTLS(cfg *tls.Config) Option {
-	if cfg == nil {
-		cfg = new(tls.Config)
-	}
-	return func(s *settings) { s.tls = cfg }
+	return func(s *settings) { s.tls, s.nilTLS = cfg, cfg == nil }
 }
 
 // WithDialer sets how servers are dialled. It goes before an ensemble that
 // dials by itself, as an embedded server does.
 func WithDialer(dial DialFunc) Option {
-	return func(s *settings) { s.dial = dial }
+	return func(s *settings) { s.dial, s.nilDial = dial, dial == nil }
 }
 
 // WithLogger sets where the client reports what no return value can tell. It

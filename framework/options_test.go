@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/retry"
 )
@@ -23,12 +24,14 @@ func TestInvalidOptions(t *testing.T) {
 		"close timeout 0s":                  framework.WithCloseTimeout(0),
 		"retry policy":                      framework.WithRetry(retry.NTimes(-5, time.Second)),
 		"reconnect policy":                  framework.WithReconnect(retry.Exponential(-1, 3)),
-		"size limits 12":                    framework.WithMaxRequest(12),
-		"and -3":                            framework.WithMaxReply(-3),
+		"largest request of 12 bytes":       framework.WithMaxRequest(12),
+		"largest reply of -3 bytes":         framework.WithMaxReply(-3),
 		"0 requests in flight":              framework.WithMaxInFlight(0),
 		"-1 requests in flight":             framework.WithMaxInFlight(-1),
-		"ACL provider or logger is nil":     framework.WithACLProvider(nil),
-		"ACL provider or logger is nil ":    framework.WithLogger(nil),
+		"the ACL provider is nil":           framework.WithACLProvider(nil),
+		"the dialer is nil":                 framework.WithDialer(nil),
+		"the TLS config is nil":             framework.WithTLS(nil),
+		"the logger is nil":                 framework.WithLogger(nil),
 		`authentication scheme ""`:          framework.WithAuth("", nil),
 		"SASL is not supported":             framework.WithAuth("sasl", nil),
 		"form user:password":                framework.WithAuth("digest", []byte("secret")),
@@ -52,6 +55,9 @@ func TestInvalidOptions(t *testing.T) {
 	}
 	if _, err := framework.New(nil); !errors.Is(err, framework.ErrInvalidOption) {
 		t.Errorf("nil ensemble: %v", err)
+	}
+	if _, err := framework.New((*embedded.Server)(nil)); !errors.Is(err, framework.ErrInvalidOption) {
+		t.Errorf("nil pointer as ensemble: %v", err)
 	}
 	if _, err := framework.New(static{}, nil); !errors.Is(err, framework.ErrInvalidOption) {
 		t.Errorf("nil option: %v", err)

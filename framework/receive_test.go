@@ -329,6 +329,7 @@ func TestExpiredByAnswer(t *testing.T) {
 		})
 		waiting := make(chan error)
 		go func() { _, _, err := c.GetACL(context.Background(), "/"); waiting <- err }()
+		synctest.Wait()
 		w := getW(t, c, "/")
 		deadline := s.Deadline()
 		if err := do(); !errors.Is(err, framework.ErrSessionLost) || framework.IsRetryable(err) {

@@ -93,7 +93,7 @@ func TestTLS(t *testing.T) {
 		"wrong name":     {tlsServer{"other.test", l.Addr()}, &tls.Config{RootCAs: pool}, false},
 		"wrong address":  {tlsServer{"127.0.0.2", l.Addr()}, &tls.Config{RootCAs: pool}, false},
 		"address only":   {plainServer{l.Addr()}, &tls.Config{RootCAs: pool}, true},
-		"unknown issuer": {tlsServer{"zk.test", l.Addr()}, nil, false},
+		"unknown issuer": {tlsServer{"zk.test", l.Addr()}, new(tls.Config), false},
 		"name in config": {tlsServer{"other.test", l.Addr()}, &tls.Config{RootCAs: pool, ServerName: "zk.test"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
