@@ -107,6 +107,7 @@ func TestServersMove(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("reconnected after %v", took)
 		}
+		synctest.Wait()
 		if all := tries.get(); all[len(all)-1].Address != "1" || len(all) != 3 {
 			t.Errorf("%+v, want up, down, and up at the new address", all)
 		}
