@@ -104,7 +104,7 @@ func TestConnectStringsRefused(t *testing.T) {
 		{strings.Repeat("a.", 128), "not a host name"},
 		{"zk1/app/", `"/app/"`},
 		{"zk1//", `"//"`},
-		{"zk1//app", `"//app" has an empty name`},
+		{"zk1//app", `"//app" has an empty component`},
 		{"zk1/a//b", `"/a//b"`},
 		{"zk1/./a", `"."`},
 		{"zk1/a/..", `".."`},
@@ -113,7 +113,7 @@ func TestConnectStringsRefused(t *testing.T) {
 		{"zk1/a\u0085b", "U+0085"},
 		{"zk1/a\ue000", "U+E000"},
 		{"zk1/a\ufffd", "U+FFFD"},
-		{"zk1/a\xff", `"/a\xff" is not valid UTF-8`},
+		{"zk1/a\xff", `"/a\xff" is not UTF-8`},
 	} {
 		_, err := ensemble.NewFixed(c.connect)
 		if !errors.Is(err, ensemble.ErrConnectString) {

@@ -3,7 +3,8 @@ package framework
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/batonzk/baton/internal/zkpath"
 )
 
 // ValidatePath returns an error wrapping [ErrInvalidPath] that names the path
@@ -11,30 +12,8 @@ import (
 // slash, no empty, "." or ".." component, no control or private-use
 // characters, and nothing from U+FFF0 on.
 func ValidatePath(path string) error {
-	switch {
-	case path == "":
-		return fmt.Errorf("%w: %q is empty", ErrInvalidPath, path)
-	case path[0] != '/':
-		return fmt.Errorf("%w: %q does not start with /", ErrInvalidPath, path)
-	case path == "/":
-		return nil
-	case path[len(path)-1] == '/':
-		return fmt.Errorf("%w: %q ends with /", ErrInvalidPath, path)
-	case !utf8.ValidString(path):
-		return fmt.Errorf("%w: %q is not UTF-8", ErrInvalidPath, path)
-	}
-	for name := range strings.SplitSeq(path[1:], "/") {
-		switch name {
-		case "":
-			return fmt.Errorf("%w: %q has an empty component", ErrInvalidPath, path)
-		case ".", "..":
-			return fmt.Errorf("%w: %q has the component %q", ErrInvalidPath, path, name)
-		}
-	}
-	for _, r := range path {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
-			return fmt.Errorf("%w: %q contains %U", ErrInvalidPath, path, r)
-		}
+	if problem := zkpath.Problem(path); problem != "" {
+		return fmt.Errorf("%w: %q %s", ErrInvalidPath, path, problem)
 	}
 	return nil
 }
