@@ -37,12 +37,12 @@ func allCases(t *testing.T) []scriptedCase {
 }
 
 // clientCodes are the errors that a client can provoke on a server that
-// stands alone and is set up as usual.
+// stands alone, is set up as usual, and is told to enforce quotas.
 var clientCodes = []wire.Code{
 	wire.CodeRuntimeInconsistency, // the rest of a multi
 	wire.CodeMarshallingError, wire.CodeUnimplemented, wire.CodeBadArguments, wire.CodeNoNode, wire.CodeNoAuth,
 	wire.CodeBadVersion, wire.CodeNoChildrenForEphemerals, wire.CodeNodeExists, wire.CodeNotEmpty,
-	wire.CodeInvalidACL, wire.CodeAuthFailed, wire.CodeNoWatcher, wire.CodeReconfigDisabled,
+	wire.CodeInvalidACL, wire.CodeAuthFailed, wire.CodeNoWatcher, wire.CodeReconfigDisabled, wire.CodeQuotaExceeded,
 }
 
 // The scripts are enough: this fails when cases are lost.

@@ -40,7 +40,7 @@
 //   - a check outside a multi is answered when it succeeds; a real server then
 //     sends nothing;
 //   - what is refused because of [WithoutContainers] keeps its connection;
-//   - quotas are counted but never enforced, and there is no SASL;
+//   - there is no SASL;
 //   - all four-letter words are answered without being allowed first; "mntr"
 //     names all metrics of a real server, but those of parts that are not here
 //     are 0.

@@ -2,39 +2,41 @@ package embedded_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
-	"time"
-
-	"github.com/go-zookeeper/zk"
+	"log"
 
 	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
 )
 
-// dialTo returns a client of srv that needs no socket. Any client that can be
-// given a dial function works like this; for others there is Listen.
-func dialTo(srv *embedded.Server) *zk.Conn {
-	dial := func(_, address string, _ time.Duration) (net.Conn, error) {
-		return srv.DialContext(context.Background(), "pipe", address)
+// clientOf returns a client of srv that needs no socket: a server is an
+// ensemble. For clients in other processes there is Listen.
+func clientOf(srv *embedded.Server) *framework.Client {
+	client, err := framework.New(srv)
+	if err == nil {
+		err = client.Start()
 	}
-	conn, _, err := zk.Connect([]string{"127.0.0.1:2181"}, 10*time.Second, zk.WithDialer(dial), zk.WithLogger(quiet{}))
+	if err == nil {
+		err = client.WaitConnected(context.Background())
+	}
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
-	return conn
+	return client
 }
 
 func Example() {
 	srv, err := embedded.Start()
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	defer srv.Close()
+	client := clientOf(srv)
+	defer client.Close()
 
-	conn := dialTo(srv)
-	defer conn.Close()
-	path, err := conn.Create("/greeting", []byte("hello"), 0, zk.WorldACL(zk.PermAll))
-	fmt.Println(path, err)
+	made, err := client.Create(context.Background(), "/greeting", []byte("hello"))
+	fmt.Println(made.Path, err)
 	fmt.Print(srv.Dump())
 	// Output:
 	// /greeting <nil>
@@ -42,67 +44,93 @@ func Example() {
 	// /greeting 5 persistent
 }
 
-// The create is carried out and its reply lost: the client cannot tell, and a
-// program that is right looks before it tries again.
+// The create is carried out and its reply lost. The client cannot tell, tries
+// again, and meets its own first try: what it says is that the outcome is
+// unknown, unless it was told how to recognise its own work.
 func ExampleServer_LoseReply() {
-	srv, _ := embedded.Start()
+	srv, err := embedded.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer srv.Close()
-	conn := dialTo(srv)
-	defer conn.Close()
+	client := clientOf(srv)
+	defer client.Close()
+	ctx := context.Background()
 
-	lost := srv.LoseReply(func(r embedded.Request) bool { return r.Op == "create" && r.Path == "/job" })
-	_, err := conn.Create("/job", nil, 0, zk.WorldACL(zk.PermAll))
+	lost := srv.LoseReply(func(r embedded.Request) bool { return r.Op == "create2" && r.Path == "/job" })
+	_, err = client.Create(ctx, "/job", []byte("mine"))
 	<-lost
-	_, there := srv.Node("/job")
+	fmt.Println(errors.Is(err, framework.ErrNodeExists), framework.IsUnknown(err))
+
+	lost = srv.LoseReply(func(r embedded.Request) bool { return r.Op == "create2" && r.Path == "/task" })
+	_, err = client.Create(ctx, "/task", []byte("mine"), framework.Idempotent())
+	<-lost
 	fmt.Println(err)
-	fmt.Println("created all the same:", there)
 	// Output:
-	// zk: connection closed
-	// created all the same: true
+	// true true
+	// <nil>
 }
 
 // A request is held at an exact step, and meanwhile the world changes.
 func ExampleServer_OnRequest() {
-	srv, _ := embedded.Start()
+	srv, err := embedded.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer srv.Close()
-	conn, other := dialTo(srv), dialTo(srv)
-	defer conn.Close()
+	client, other := clientOf(srv), clientOf(srv)
+	defer client.Close()
 	defer other.Close()
+	ctx := context.Background()
 
-	arrived, let := make(chan struct{}), make(chan struct{})
+	arrived, proceed := make(chan struct{}), make(chan struct{})
 	remove := srv.OnRequest(func(r embedded.Request) embedded.Verdict {
-		if r.Op != "delete" {
-			return embedded.Pass
+		if r.Op == "delete" {
+			close(arrived)
+			<-proceed
 		}
-		close(arrived)
-		<-let
 		return embedded.Pass
 	})
 	defer remove()
 
-	_, _ = conn.Create("/n", nil, 0, zk.WorldACL(zk.PermAll))
+	if _, err := client.Create(ctx, "/n", nil); err != nil {
+		log.Fatal(err)
+	}
 	deleted := make(chan error)
-	go func() { deleted <- conn.Delete("/n", 0) }()
+	go func() { deleted <- client.Delete(ctx, "/n", 0) }()
 	<-arrived
-	_, _ = other.Set("/n", []byte("news"), 0)
-	close(let)
-	fmt.Println(<-deleted)
+	if _, err := other.Set(ctx, "/n", []byte("news"), 0); err != nil {
+		log.Fatal(err)
+	}
+	close(proceed)
+	fmt.Println(errors.Is(<-deleted, framework.ErrBadVersion))
 	// Output:
-	// zk: version conflict
+	// true
 }
 
 // A session ends when the test says so, not when a timeout does.
 func ExampleServer_ExpireSession() {
-	srv, _ := embedded.Start()
+	srv, err := embedded.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer srv.Close()
-	conn, other := dialTo(srv), dialTo(srv)
-	defer conn.Close()
+	client, other := clientOf(srv), clientOf(srv)
+	defer client.Close()
 	defer other.Close()
+	ctx := context.Background()
 
-	_, _ = conn.Create("/worker", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	_, _, gone, _ := other.ExistsW("/worker")
-	_ = srv.ExpireSession(conn.SessionID())
-	fmt.Println((<-gone).Type)
+	if _, err := client.Create(ctx, "/worker", nil, framework.WithMode(framework.Ephemeral)); err != nil {
+		log.Fatal(err)
+	}
+	_, _, watch, err := other.GetW(ctx, "/worker")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := srv.ExpireSession(client.Session().ID()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println((<-watch.Event()).Type)
 	// Output:
-	// EventNodeDeleted
+	// deleted
 }

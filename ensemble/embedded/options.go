@@ -19,6 +19,7 @@ type config struct {
 	withoutContainers bool
 	super             string
 	wrapping          bool
+	enforceQuota      bool
 	maxConnections    int
 	maxSessions       int
 	maxWatches        watchLimits
@@ -76,6 +77,11 @@ func WithSuper(digest string) Option { return func(c *config) { c.super = digest
 // below that parent gets the number 2147483647, and NodeExists if that name
 // is taken.
 func WithWrappingSequence() Option { return func(c *config) { c.wrapping = true } }
+
+// WithEnforcedQuotas makes the server refuse with QuotaExceeded what would go
+// beyond the hard limits of a quota, as a real server does that was started
+// with enforceQuota. By default quotas are counted and nothing is refused.
+func WithEnforcedQuotas() Option { return func(c *config) { c.enforceQuota = true } }
 
 // WithMaxConnections sets how many connections there may be at once, 10,000 by
 // default. One more is closed as soon as it is accepted.

@@ -11,7 +11,7 @@ import (
 // A quota on a path is two plain nodes below /zookeeper/quota and that path.
 // What zookeeper_limits holds is the client's affair; the mere node has the
 // server keep the number of nodes and bytes in zookeeper_stats. Nothing is
-// refused, as on a real server that was not told to.
+// refused unless the server was told to ([WithEnforcedQuotas]).
 const (
 	quotaRoot  = "/zookeeper/quota"
 	quotaLimit = "zookeeper_limits"
@@ -46,6 +46,34 @@ func (t *tree) counted(path string, nodes, bytes int) {
 	values["count"] = quotaValue(values, "count") + int64(nodes)
 	values["bytes"] = quotaValue(values, "bytes") + int64(bytes)
 	stats.data = formatQuota(values)
+}
+
+// exceeds reports whether so many nodes and bytes more at path would be beyond
+// the hard limits of its quota. What is counted is the tree as it is, without
+// the earlier parts of a multi.
+func (t *tree) exceeds(path string, nodes, bytes int) bool {
+	quota, ok := t.quotaOf(path)
+	if !ok {
+		return false
+	}
+	limit, stats := t.get(quotaRoot+quota+"/"+quotaLimit), t.get(quotaRoot+quota+"/"+quotaStats)
+	if limit == nil || stats == nil {
+		return false
+	}
+	limits, used := parseQuota(limit.data), parseQuota(stats.data)
+	beyond := func(more int, key, hard string) bool {
+		most := quotaValue(limits, hard)
+		return more != 0 && most > -1 && quotaValue(used, key)+int64(more) > most
+	}
+	return beyond(nodes, "count", "countHardLimit") || beyond(bytes, "bytes", "byteHardLimit")
+}
+
+// length returns the length of the data at path, 0 if there is no node.
+func (t *tree) length(path string) int {
+	if n := t.get(path); n != nil {
+		return len(n.data)
+	}
+	return 0
 }
 
 // quotaAdded does what a new node means for quotas.

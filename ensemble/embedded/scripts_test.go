@@ -37,6 +37,14 @@ var settings = []setting{
 			apache.WithTick(2 * time.Second), apache.WithConfig("maxSessionTimeout=40000"), withSuper,
 		},
 	},
+	{
+		folder:   "testdata/enforced",
+		embedded: []embedded.Option{embedded.WithEnforcedQuotas(), embedded.WithSuper(superDigest)},
+		apache: []apache.Option{
+			apache.WithTick(2 * time.Second), apache.WithConfig("maxSessionTimeout=40000"), withSuper,
+			apache.WithProperty("zookeeper.enforceQuota", "true"),
+		},
+	},
 	{ // what happens by itself, in little time
 		folder: "testdata/time",
 		embedded: []embedded.Option{

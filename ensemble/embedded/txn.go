@@ -28,6 +28,7 @@ type caller struct {
 	session           int64
 	ids               []identity
 	withoutContainers bool
+	enforceQuota      bool
 }
 
 // A view is the tree with the changes of the earlier requests of a multi laid
@@ -123,6 +124,9 @@ func (v *view) create(c *caller, op wire.OpCode, r *wire.CreateRequest, ttl int6
 	if parent.kind == ephemeral {
 		return t, wire.CodeNoChildrenForEphemerals
 	}
+	if c.enforceQuota && v.tree.exceeds(t.path, 1, len(t.data)) {
+		return t, wire.CodeQuotaExceeded
+	}
 	t.version = parent.cversion + 1
 	parent.cversion, parent.pzxid = t.version, v.zxid
 	parent.childCount++
@@ -204,6 +208,9 @@ func (v *view) setData(c *caller, r *wire.SetDataRequest) (txn, wire.Code) {
 	n, code := v.changeable(c, r.Path, wire.PermWrite)
 	if code != wire.CodeOK {
 		return t, code
+	}
+	if c.enforceQuota && v.tree.exceeds(r.Path, 0, len(r.Data)-v.tree.length(r.Path)) {
+		return t, wire.CodeQuotaExceeded
 	}
 	if t.version, code = nextVersion(n.version, r.Version); code != wire.CodeOK {
 		return t, code

@@ -120,3 +120,16 @@ func TestAnotherClientReconnects(t *testing.T) {
 		}
 	})
 }
+
+// dialTo returns a client of srv for the examples of faults: one that shows
+// what happens to it, whereas Baton's own copes.
+func dialTo(srv *embedded.Server) *zk.Conn {
+	dial := func(_, address string, _ time.Duration) (net.Conn, error) {
+		return srv.DialContext(context.Background(), "pipe", address)
+	}
+	conn, _, err := zk.Connect([]string{"127.0.0.1:2181"}, 10*time.Second, zk.WithDialer(dial), zk.WithLogger(quiet{}))
+	if err != nil {
+		panic(err)
+	}
+	return conn
+}
