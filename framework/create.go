@@ -43,7 +43,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	if err == nil {
 		return cr.result, nil
 	}
-	if cr.made || cr.protected && cr.unknown {
+	if cr.protected && (cr.made || cr.unknown) {
 		cr.cleanUp()
 	}
 	return Created{}, err
@@ -60,7 +60,8 @@ type creation struct {
 	mark   string // of a protected node
 	// sentIn is the session in which the create was last sent.
 	sentIn *Session
-	made   bool // result is there, and only the list of siblings is not
+	made   bool // the node is there, and known
+	done   bool // result is there, and perhaps the list of siblings is not
 	result Created
 }
 
@@ -117,11 +118,11 @@ func (cr *creation) request() (wire.OpCode, wire.Record) {
 const maxRounds = 10
 
 func (cr *creation) try(ctx context.Context, c *conn) error {
-	if (cr.unknown || cr.made) && cr.mode.isEphemeral() && cr.sentIn != c.session {
+	if (cr.unknown || cr.done) && cr.mode.isEphemeral() && cr.sentIn != c.session {
 		cr.forget()
 	}
 	switch {
-	case cr.made:
+	case cr.done:
 		return cr.list(ctx, c)
 	case cr.unknown && cr.protected:
 		found, err := cr.findOwn(ctx, c)
@@ -168,6 +169,7 @@ func (cr *creation) send(ctx context.Context, c *conn) error {
 	err := cr.operation.send(ctx, c, calls...)
 	if first := calls[0]; first.answered() && first.err == nil {
 		cr.made = true
+		cr.unknown = cr.unknown || !cr.protected // it stays, should the list fail
 		cr.succeed(c, reply.Path, &reply.Stat)
 	}
 	var lost *lostReply
@@ -180,8 +182,11 @@ func (cr *creation) send(ctx context.Context, c *conn) error {
 	return err
 }
 
-// list completes a creation of which only the siblings are missing.
+// list completes a creation of which only the siblings may be missing.
 func (cr *creation) list(ctx context.Context, c *conn) error {
+	if cr.siblings == nil {
+		return nil
+	}
 	var list wire.GetChildren2Response
 	err := c.roundTrip(ctx, newCall(wire.OpGetChildren2, &wire.PathWatchRequest{Path: cr.parent}, &list))
 	if err == nil {
@@ -193,13 +198,14 @@ func (cr *creation) list(ctx context.Context, c *conn) error {
 // forget gives up the node of an older session, which dies with it. The next
 // try gets a new mark, so that nobody takes one for the other.
 func (cr *creation) forget() {
-	cr.made = false
+	cr.made, cr.done = false, false
 	if cr.protected {
 		cr.mark, cr.unknown = newMark(), false
 	}
 }
 
 func (cr *creation) succeed(c *conn, path string, stat *wire.Stat) {
+	cr.done = true
 	cr.result = Created{Path: cr.client.relative(path), Stat: fromWireStat(stat), Session: c.session}
 }
 
@@ -218,7 +224,7 @@ func (cr *creation) recognise(ctx context.Context, c *conn, exists error) error 
 		return exists
 	}
 	cr.succeed(c, cr.target, &r.Stat)
-	return nil
+	return cr.list(ctx, c)
 }
 
 // set is the second half of OrSet.
@@ -229,7 +235,7 @@ func (cr *creation) set(ctx context.Context, c *conn) error {
 		return err
 	}
 	cr.succeed(c, cr.target, &r.Stat)
-	return nil
+	return cr.list(ctx, c)
 }
 
 // makeParents reports whether it is worthwhile to try the create again.

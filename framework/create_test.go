@@ -3,14 +3,18 @@ package framework_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/internal/wire"
 )
 
 func TestModes(t *testing.T) {
@@ -93,9 +97,9 @@ func TestCreateRefusals(t *testing.T) {
 var noACL = []framework.ACL{}
 
 // TestSiblingsNotAllowed: who may create but not list gets an error, and the
-// node goes.
+// protected node goes.
 func TestSiblingsNotAllowed(t *testing.T) {
-	for _, opts := range [][]framework.CreateOption{{framework.Protected()}, nil} {
+	for _, opts := range [][]framework.CreateOption{{framework.Protected()}, {framework.Protected(), framework.WithMode(framework.Ephemeral)}} {
 		bubble(t, func(t *testing.T, srv *embedded.Server) {
 			c := connect(t, srv)
 			create(t, c, "/p", "", framework.WithACL(framework.WorldACL(framework.PermCreate|framework.PermDelete)...))
@@ -262,4 +266,60 @@ func TestIdempotentCreateOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestSiblingsOnEveryPath: however a create succeeds, the names are there.
+func TestSiblingsOnEveryPath(t *testing.T) {
+	for name, opts := range map[string][]framework.CreateOption{
+		"plain": nil, "or set": {framework.OrSet()}, "idempotent": {framework.Idempotent()}, "protected": {framework.Protected()},
+	} {
+		for _, lose := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, lose), func(t *testing.T) {
+				bubble(t, func(t *testing.T, srv *embedded.Server) {
+					c := connect(t, srv)
+					if name == "or set" {
+						create(t, c, "/n", "old")
+					}
+					if lose && name == "plain" {
+						return
+					}
+					if lose {
+						srv.LoseReply(isOp("create2"))
+					}
+					var names []string
+					made := create(t, c, "/n", "x", append(opts, framework.Siblings(&names))...)
+					if len(names) != 2 || !slices.Contains(names, made.Path[1:]) {
+						t.Fatalf("%q", names)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestSiblingsFail: the node of a create whose list fails stays, unless it is
+// protected, by which its maker asked for it to be removed.
+func TestSiblingsFail(t *testing.T) {
+	for _, opts := range [][]framework.CreateOption{nil, {framework.Protected()}} {
+		bubble(t, func(t *testing.T, srv *embedded.Server) {
+			c := connect(t, srv)
+			var used atomic.Bool
+			srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+				if r.Op == "getChildren2" && used.CompareAndSwap(false, true) {
+					return embedded.Answer(int32(wire.CodeNoAuth))
+				}
+				return embedded.Pass
+			})
+			var names []string
+			_, err := c.Create(t.Context(), "/n", nil, append(opts, framework.Siblings(&names))...)
+			if !errors.Is(err, framework.ErrNoAuth) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			left := len(node(t, srv, "/").Children) - 1
+			if want := 1 - len(opts); left != want || framework.IsUnknown(err) != (want == 1) {
+				t.Fatalf("%d nodes left, want %d; unknown %v", left, want, framework.IsUnknown(err))
+			}
+		})
+	}
 }

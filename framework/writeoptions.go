@@ -132,7 +132,9 @@ func OrSet() CreateOption {
 }
 
 // Siblings also lists the children of the node's parent, the new node among
-// them, as of right after the creation. It takes no further round trip.
+// them, as of right after the creation. It takes no further round trip, but
+// after a lost reply or with a node that was there already. If the list fails
+// for good so does the create, and the node stays, unless it is [Protected].
 func Siblings(names *[]string) CreateOption {
 	return createOption(func(o *createOptions) {
 		o.siblings = names
