@@ -77,8 +77,12 @@ func ExampleWatch() {
 	client, done := serve()
 	defer done()
 	ctx := context.Background()
-	_, watch, err := client.ExistsW(ctx, "/config")
-	fmt.Println(errors.Is(err, framework.ErrNoNode))
+	stat, watch, err := client.ExistsW(ctx, "/config")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("missing:", stat.IsZero())
 	defer watch.Stop()
 	if _, err := client.Create(ctx, "/config", nil); err != nil {
 		fmt.Println(err)
@@ -86,7 +90,7 @@ func ExampleWatch() {
 	event := <-watch.Event()
 	fmt.Println(event.Type, event.Path)
 	// Output:
-	// true
+	// missing: true
 	// created /config
 }
 

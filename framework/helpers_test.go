@@ -2,7 +2,6 @@ package framework_test
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,7 +23,7 @@ func getW(t testing.TB, c *framework.Client, path string) *framework.Watch {
 func existsW(t testing.TB, c *framework.Client, path string) *framework.Watch {
 	t.Helper()
 	_, w, err := c.ExistsW(context.Background(), path)
-	if err != nil && !errors.Is(err, framework.ErrNoNode) || w == nil {
+	if err != nil || w == nil {
 		t.Fatalf("watch %v, %v", w, err)
 	}
 	return w

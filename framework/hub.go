@@ -50,9 +50,8 @@ type watchRead struct {
 }
 
 // read sends r and returns a waiter for the next change. The waiter is there
-// before the request is sent, so that no event can fall in between. Without
-// the node there is a waiter only if the operation watches missing nodes; it
-// is returned along with the error.
+// before the request is sent, so that no event can fall in between. That there
+// is no node is no error if the operation watches missing nodes.
 func (h *hub) read(ctx context.Context, c *conn, view *Client, r watchRead) (*Watch, error) {
 	w := &Watch{hub: h, key: r.key, view: view, event: make(chan Event, 1)}
 	err := c.inFlight(ctx, r.call, func() error { return h.submit(c, w, r) })
@@ -60,7 +59,7 @@ func (h *hub) read(ctx context.Context, c *conn, view *Client, r watchRead) (*Wa
 		err = r.call.await(ctx, h.session.core)
 	}
 	if err == nil || r.missingToo && errors.Is(err, ErrNoNode) {
-		return w, err
+		return w, nil
 	}
 	h.leave(w)
 	return nil, err

@@ -127,7 +127,7 @@ func (m *hubModel) read(path string, kind int) {
 		case 2:
 			_, mw.stat, mw.w, err = m.c.ChildrenW(context.Background(), path)
 		}
-		mw.exists = err == nil
+		mw.exists = err == nil && !mw.stat.IsZero()
 		done <- mw
 	}()
 }

@@ -52,10 +52,14 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, e
 }
 
 // ExistsW is Exists that also sets a [Watch] on the node's data and
-// existence. With [ErrNoNode] it returns a watch for the node's creation,
-// with any other error none.
+// existence. That there is no node is no error: the metadata is then zero, see
+// [Stat.IsZero], and the watch waits for the node's creation. If there is an
+// error there is no watch, on the server neither.
 func (c *Client) ExistsW(ctx context.Context, path string) (Stat, *Watch, error) {
 	r, w, err := watch(ctx, c, path, existsRead)
+	if r == (wire.StatResponse{}) {
+		return Stat{}, w, err
+	}
 	return fromWireStat(&r.Stat), w, err
 }
 

@@ -25,6 +25,10 @@ type Stat struct {
 	NumChildren    int
 }
 
+// IsZero reports whether s is no node's metadata, as [Client.ExistsW] returns
+// it when there is no node.
+func (s Stat) IsZero() bool { return s == Stat{} }
+
 func fromWireStat(s *wire.Stat) Stat {
 	return Stat{
 		Czxid:          s.Czxid,

@@ -363,3 +363,18 @@ func TestWatchPathInNamespace(t *testing.T) {
 		}
 	})
 }
+
+// TestExistsWTellsMissingNodes: from the root too, whose transaction is 0.
+func TestExistsWTellsMissingNodes(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		for path, missing := range map[string]bool{"/": false, "/zookeeper": false, "/none": true} {
+			stat, w, err := c.ExistsW(t.Context(), path)
+			if err != nil || w == nil || stat.IsZero() != missing {
+				t.Fatalf("%s: %+v, %v, %v", path, stat, w, err)
+			}
+			w.Stop()
+		}
+		noWatches(t, srv, c)
+	})
+}
