@@ -43,6 +43,9 @@ func BenchmarkStart(b *testing.B) {
 			connect(b, srv).nc.Close()
 			srv.Close()
 		}
+		if mean := b.Elapsed() / time.Duration(b.N); mean > 5*time.Millisecond {
+			b.Errorf("%v from nothing to the first session and the end", mean)
+		}
 	})
 	b.Run("apache", func(b *testing.B) {
 		testenv.Apache(b)
@@ -70,7 +73,7 @@ func BenchmarkMixed(b *testing.B) {
 // switched: else they take more of the processor than the server does.
 const (
 	mixedClients    = 64
-	mixedGoroutines = 4
+	mixedGoroutines = 16
 )
 
 func mixed(b *testing.B, addr string, depth int) {
@@ -183,7 +186,11 @@ func BenchmarkMillion(b *testing.B) {
 		fill(b, must(srv.Listen("127.0.0.1:0")).String(), 1_000_000)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/1e6, "MB")
+		heap := float64(after.HeapAlloc-before.HeapAlloc) / 1e6
+		b.ReportMetric(heap, "MB")
+		if heap > 600 {
+			b.Errorf("%.0f MB, at most 600 are wanted", heap)
+		}
 		b.ReportMetric(float64(after.Sys)/1e6, "MB-from-OS")
 		srv.Close()
 	}
