@@ -37,7 +37,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	}
 	cr.operation = operation{client: c, name: wire.OpCreate2, path: path, only: cr.createOptions.only}
 	if err := cr.prepare(path); err != nil {
-		return Created{}, cr.operation.refuse(err)
+		return Created{}, cr.operation.refuse(ctx, err)
 	}
 	err := cr.run(ctx, cr.try)
 	if err == nil {

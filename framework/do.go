@@ -12,11 +12,12 @@ import (
 
 // An operation is what the tries of one public call have in common.
 type operation struct {
-	client *Client
-	name   wire.OpCode
-	path   string   // as the caller gave it
-	ops    int      // of a multi
-	only   *Session // do not run in another session than this, if not nil
+	client  *Client
+	name    wire.OpCode
+	path    string   // as the caller gave it
+	ops     int      // of a multi
+	session int64    // of the last try
+	only    *Session // do not run in another session than this, if not nil
 	// unknown says that a try was sent whose answer was lost, so that it may
 	// have been executed. Operations that cannot tell their own first try
 	// from somebody else's work report it.
@@ -39,9 +40,7 @@ func (o *operation) run(ctx context.Context, try func(ctx context.Context, c *co
 		return o.try(ctx, try)
 	}, retry.If(IsRetryable))
 	err = o.wrap(err)
-	k.operationDone(OperationInfo{
-		Op: o.name.String(), Path: o.path, Attempts: tries, Duration: time.Since(began), Err: err,
-	})
+	o.observed(ctx, began, tries, err)
 	return err
 }
 
@@ -49,6 +48,7 @@ func (o *operation) try(ctx context.Context, try func(ctx context.Context, c *co
 	k := o.client.core
 	c, err := k.connected(ctx, o.only)
 	if err == nil {
+		o.session = c.session.id
 		err = try(ctx, c)
 	}
 	if o.only != nil && errors.Is(err, ErrSessionLost) {
@@ -102,7 +102,8 @@ func (o *operation) wrap(err error) error {
 }
 
 // refuse is run for what is wrong before anything is sent.
-func (o *operation) refuse(err error) error {
-	o.client.core.operationDone(OperationInfo{Op: o.name.String(), Path: o.path, Err: err})
-	return o.wrap(err)
+func (o *operation) refuse(ctx context.Context, err error) error {
+	err = o.wrap(err)
+	o.observed(ctx, time.Now(), 0, err)
+	return err
 }

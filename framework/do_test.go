@@ -243,7 +243,11 @@ func TestRetryBudget(t *testing.T) {
 		if n := log.count("exists"); n != 5 {
 			t.Fatalf("%d tries, want 5", n)
 		}
-		if got := done.last(); got.Op != "exists" || got.Path != "/" || got.Attempts != 5 || got.Err == nil || got.Duration <= 0 {
+		if got := done.last(); got.Op != "exists" || got.Path != "/" || got.Attempts != 5 || got.Err == nil || got.Duration <= 0 || got.Session != c.Session().ID() || got.Unknown {
+			t.Fatalf("hook was told %+v", got)
+		}
+		create(t, c, "/plain", "")
+		if got := done.last(); got.Op != "create2" || got.Unknown || got.Err != nil {
 			t.Fatalf("hook was told %+v", got)
 		}
 		log.reset()
@@ -265,7 +269,7 @@ type attempts struct {
 	all []framework.OperationInfo
 }
 
-func (a *attempts) OnOperation(info framework.OperationInfo) {
+func (a *attempts) OnOperation(_ context.Context, info framework.OperationInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all = append(a.all, info)

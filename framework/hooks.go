@@ -1,38 +1,47 @@
 package framework
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // A Hook observes a client, for metrics and traces. It is any value that
 // implements one or more of [OperationHook] and [ConnectionHook].
 type Hook any
 
 // An OperationHook hears of each operation when it ends, in the goroutine that
-// called the operation, which it delays.
+// called the operation, which it delays. The context is the operation's, and may
+// be done.
 type OperationHook interface {
-	OnOperation(OperationInfo)
+	OnOperation(context.Context, OperationInfo)
 }
 
 // A ConnectionHook hears of each attempt to connect when it ends, with
-// success or not, and of each connection's end: in order and soon after, on a
-// goroutine which also writes the client's log and which Close waits for.
+// success or not, of each failure to learn of a server to try, and of each
+// connection's end: in order and soon after, on a goroutine which also writes
+// the client's log and which Close waits for.
 type ConnectionHook interface {
 	OnConnection(ConnectionInfo)
 }
 
 // OperationInfo describes an operation that ended.
 type OperationInfo struct {
-	Op       string
+	Op string // ZooKeeper's name of it, such as "create2"
+	// Path is as in [Error]. It is for traces: as a metric's label it would have
+	// no bound.
 	Path     string
-	Attempts int // how often it was tried
+	Session  int64 // in which it was tried last, 0 if it found none
+	Attempts int   // how often it was tried, 0 if it was refused before
 	Duration time.Duration
+	Unknown  bool // as in [Error]
 	Err      error
 }
 
 // ConnectionInfo describes a step of a connection.
 type ConnectionInfo struct {
-	Address string
-	Session int64 // 0 if no session was established
-	Up      bool  // whether the connection was established, or else failed or ended
+	Address string // "" if there was no server to try
+	Session int64  // of the connection that is up or has ended; 0 for a failed attempt
+	Up      bool   // whether the connection was established, or else failed or ended
 	Err     error
 }
 
@@ -44,11 +53,14 @@ func isHook(h Hook) bool {
 	return false
 }
 
-// operationDone must not be called with a lock held.
-func (s *settings) operationDone(info OperationInfo) {
-	for _, h := range s.hooks {
+// observed tells the hooks how o ended. It must not be called with a lock held.
+func (o *operation) observed(ctx context.Context, began time.Time, tries int, err error) {
+	for _, h := range o.client.core.hooks {
 		if h, ok := h.(OperationHook); ok {
-			h.OnOperation(info)
+			h.OnOperation(ctx, OperationInfo{
+				Op: o.name.String(), Path: o.path, Session: o.session, Attempts: tries,
+				Duration: time.Since(began), Unknown: err != nil && o.unknown, Err: err,
+			})
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (h *curious) OnConnection(info framework.ConnectionInfo) {
 	h.connections = append(h.connections, info)
 }
 
-func (h *curious) OnOperation(framework.OperationInfo) { h.ask(); h.operations++ }
+func (h *curious) OnOperation(context.Context, framework.OperationInfo) { h.ask(); h.operations++ }
 
 // TestLog: what an operator has to know is there at the level Warn, at once
 // and not over and over.

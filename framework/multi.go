@@ -160,13 +160,13 @@ func (c *Client) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 	for i, op := range ops {
 		w, err := op.wire(c)
 		if err != nil {
-			return nil, m.refuse(m.blame(i, err))
+			return nil, m.refuse(ctx, m.blame(i, err))
 		}
 		request.Ops = append(request.Ops, w)
 		size += op.size
 	}
 	if err := m.tooLarge(size, request); err != nil {
-		return nil, m.refuse(err)
+		return nil, m.refuse(ctx, err)
 	}
 	var results []Result
 	err := m.run(ctx, func(ctx context.Context, cn *conn) error {

@@ -81,7 +81,7 @@ func read[T any, P reply[T]](ctx context.Context, c *Client, op wire.OpCode, pat
 	var result T
 	o := operation{client: c, name: op, path: path}
 	if err := ValidatePath(path); err != nil {
-		return result, o.refuse(err)
+		return result, o.refuse(ctx, err)
 	}
 	err := o.run(ctx, func(ctx context.Context, cn *conn) error {
 		into := P(new(T))
@@ -102,7 +102,7 @@ func watch[T any, P reply[T]](ctx context.Context, c *Client, path string, make 
 	full := c.absolute(path)
 	o := operation{client: c, name: make(full, P(new(T))).call.op, path: path}
 	if err := ValidatePath(path); err != nil {
-		return result, nil, o.refuse(err)
+		return result, nil, o.refuse(ctx, err)
 	}
 	err := o.run(ctx, func(ctx context.Context, cn *conn) (err error) {
 		into := P(new(T))

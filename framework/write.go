@@ -25,11 +25,11 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, version int3
 	}
 	o := operation{client: c, name: wire.OpSetData, path: path, only: opt.only}
 	if err := cmp.Or(opt.err, ValidatePath(path)); err != nil {
-		return Stat{}, o.refuse(err)
+		return Stat{}, o.refuse(ctx, err)
 	}
 	request := &wire.SetDataRequest{Path: c.absolute(path), Data: data, Version: version}
 	if err := o.tooLarge(len(data), request); err != nil {
-		return Stat{}, o.refuse(err)
+		return Stat{}, o.refuse(ctx, err)
 	}
 	var stat wire.Stat
 	err := o.run(ctx, func(ctx context.Context, cn *conn) error {
@@ -66,7 +66,7 @@ func recogniseSet(ctx context.Context, c *conn, sent *wire.SetDataRequest, stat 
 func (c *Client) SetACL(ctx context.Context, path string, acl []ACL, version int32) (Stat, error) {
 	o := operation{client: c, name: wire.OpSetACL, path: path}
 	if err := ValidatePath(path); err != nil {
-		return Stat{}, o.refuse(err)
+		return Stat{}, o.refuse(ctx, err)
 	}
 	request := &wire.SetACLRequest{Path: c.absolute(path), ACL: wireACLs(acl), Version: version}
 	var stat wire.Stat
@@ -97,7 +97,7 @@ func (c *Client) Delete(ctx context.Context, path string, version int32, opts ..
 	}
 	o := operation{client: c, name: wire.OpDelete, path: path, only: opt.only}
 	if err := cmp.Or(opt.err, ValidatePath(path)); err != nil {
-		return o.refuse(err)
+		return o.refuse(ctx, err)
 	}
 	request := &wire.PathVersionRequest{Path: c.absolute(path), Version: version}
 	try := func(ctx context.Context, cn *conn) error {
