@@ -111,7 +111,8 @@ func (c *Client) State() State {
 }
 
 // OnState calls f for every state from now on, in order and leaving none out,
-// on a goroutine of its own: f may block, and call the client. The returned
+// on a goroutine of its own: f may block, and call the client. It is not told the
+// present state: register before [Client.Start] to miss none. The returned
 // function ends it, without waiting for a call that is under way; so does
 // Close, which waits for that call. What f has not been called for by then is
 // dropped.

@@ -21,7 +21,7 @@ var (
 	ErrAuthFailed              = errors.New("framework: authentication failed")
 	ErrUnimplemented           = errors.New("framework: the server does not implement the operation")
 	ErrBadArguments            = errors.New("framework: bad arguments")
-	ErrNotReadOnly             = errors.New("framework: the server is read-only")
+	ErrReadOnly                = errors.New("framework: the server is read-only")
 	ErrQuotaExceeded           = errors.New("framework: quota exceeded")
 	ErrRolledBack              = errors.New("framework: rolled back, another operation of the multi failed")
 	ErrServer                  = errors.New("framework: the server refused the operation")
@@ -138,7 +138,7 @@ var codeErrors = map[wire.Code]error{
 	wire.CodeSessionClosedRequireAuth: ErrAuthFailed,
 	wire.CodeUnimplemented:            ErrUnimplemented,
 	wire.CodeBadArguments:             ErrBadArguments,
-	wire.CodeNotReadOnly:              ErrNotReadOnly,
+	wire.CodeNotReadOnly:              ErrReadOnly,
 	wire.CodeQuotaExceeded:            ErrQuotaExceeded,
 	wire.CodeRuntimeInconsistency:     ErrRolledBack,
 	wire.CodeConnectionLoss:           ErrConnectionLoss,

@@ -84,7 +84,7 @@ func TestFinalErrors(t *testing.T) {
 func TestErrorCodes(t *testing.T) {
 	for code, want := range map[wire.Code]error{
 		-4: framework.ErrConnectionLoss, -6: framework.ErrUnimplemented, -8: framework.ErrBadArguments,
-		-115: framework.ErrAuthFailed, -118: framework.ErrConnectionLoss, -119: framework.ErrNotReadOnly,
+		-115: framework.ErrAuthFailed, -118: framework.ErrConnectionLoss, -119: framework.ErrReadOnly,
 		-125: framework.ErrQuotaExceeded, -112: framework.ErrSessionLost, -99: framework.ErrServer, -13: framework.ErrServer,
 	} {
 		t.Run(code.String(), func(t *testing.T) {

@@ -250,8 +250,9 @@ func WithMaxReply(bytes int) Option {
 	return func(s *settings) { s.maxReply = bytes }
 }
 
-// WithMaxInFlight sets how many requests may await their replies at a time,
-// 1000 unless set. More wait their turn.
+// WithMaxInFlight sets how many operations may await their replies at a time,
+// 1000 unless set. More wait their turn. The reads by which watches are set
+// again on a new connection are not counted.
 func WithMaxInFlight(n int) Option {
 	return func(s *settings) { s.maxInFlight = n }
 }

@@ -66,7 +66,8 @@ type Watch struct {
 	read bool    // whether seen is set
 }
 
-// Event returns the channel on which the event arrives.
+// Event returns the channel on which the event arrives. It is never closed, and
+// nothing is sent on it after Stop.
 func (w *Watch) Event() <-chan Event { return w.event }
 
 // Stop ends the watch; an event that was not received yet may be lost. It
