@@ -4,6 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"math/bits"
+	"net"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,22 +36,57 @@ func TestRandom(t *testing.T) {
 	done := 0
 	for ; done < *operations; seed++ {
 		_ = flag.Set("rapid.seed", strconv.Itoa(seed)) // never fails
-		rapid.Check(t, func(rt *rapid.T) {
-			srv := must(embedded.Start(settings[0].embedded...))
-			defer srv.Close()
-			p := pair{real: newScript(t, dialTCP(real.Connect())), ours: newScript(t, dialPipe(srv))}
-			defer p.cleanUp()
-			for _, line := range []string{"a create /t 0 x", "a create /t/f 0 x", "b create /t/f/x 0 x", "c getData /t/f watch"} {
-				p.step(rt, line)
-			}
-			rt.Repeat(map[string]func(*rapid.T){"line": func(rt *rapid.T) {
-				line := lines.Draw(rt, "line")
-				done += 1 + strings.Count(line, "&")
-				p.step(rt, line)
-			}})
-		})
+		done += compareRandom(t, dialTCP(real.Connect()))
 	}
 	t.Logf("%d requests compared", done)
+}
+
+// compareRandom compares the server behind dial with an embedded one, and
+// returns how many requests it has sent.
+func compareRandom(t *testing.T, dial func() net.Conn) (done int) {
+	rapid.Check(t, func(rt *rapid.T) {
+		srv := must(embedded.Start(settings[0].embedded...))
+		defer srv.Close()
+		p := pair{real: newScript(t, dial), ours: newScript(t, dialPipe(srv))}
+		defer p.cleanUp()
+		for _, line := range []string{"a create /t 0 x", "a create /t/f 0 x", "b create /t/f/x 0 x", "c getData /t/f watch"} {
+			p.step(rt, line)
+		}
+		rt.Repeat(map[string]func(*rapid.T){"line": func(rt *rapid.T) {
+			line := lines.Draw(rt, "line")
+			done += 1 + strings.Count(line, "&")
+			p.step(rt, line)
+		}})
+	})
+	return done
+}
+
+// crooked tells a copy of the test binary to compare with a server that is
+// not right.
+const crooked = "BATON_TEST_CROOKED"
+
+// A difference is found and comes down to a short script.
+func TestDifferencesAreShrunk(t *testing.T) {
+	if os.Getenv(crooked) != "" {
+		wrong := start(t, embedded.WithoutContainers(), embedded.WithSuper(superDigest))
+		compareRandom(t, dialPipe(wrong))
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestDifferencesAreShrunk$",
+		"-rapid.seed=1", "-rapid.nofailfile", "-rapid.shrinktime=1s")
+	cmd.Env = append(os.Environ(), crooked+"=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Fatalf("no difference was found:\n%s", out)
+	}
+	_, script, _ := strings.Cut(string(out), "random_test.go")
+	_, script, found := strings.Cut(script, "after\n")
+	script, _, more := strings.Cut(script, "real server:")
+	requests := strings.Count(script, "\n") + strings.Count(script, "&")
+	t.Logf("the script:\n%s", script)
+	if !found || !more || requests > 20 || !strings.Contains(script, "createTTL") && !strings.Contains(script, "createContainer") {
+		t.Errorf("%d requests, of output\n%s", requests, out)
+	}
 }
 
 // given tells which flags are set on the command line.
