@@ -22,9 +22,11 @@ import (
 type hub struct {
 	session *Session
 
-	mu      sync.Mutex
-	entries map[watchKey]*watched
-	ended   error // set when the session is over
+	mu       sync.Mutex
+	entries  map[watchKey]*watched
+	removals map[watchKey]removal // under way, not answered yet
+	clock    uint64               // counts removals
+	ended    error                // set when the session is over
 }
 
 // watched is one node with at least one waiter.
@@ -33,20 +35,32 @@ type watched struct {
 	armed   *conn // the connection on which the server holds the watch, nil if it holds none
 }
 
-func newHub(s *Session) *hub {
-	return &hub{session: s, entries: make(map[watchKey]*watched)}
+// A removal is a request under way that takes the server's watch away.
+type removal struct {
+	conn *conn
+	at   uint64 // hub.clock
 }
 
-// A watchRead is a read that may set the server's watch.
+func newHub(s *Session) *hub {
+	return &hub{
+		session:  s,
+		entries:  make(map[watchKey]*watched),
+		removals: make(map[watchKey]removal),
+	}
+}
+
+// A watchRead is a read that sets the server's watch. It does so even if the
+// server holds it already, which changes nothing there: so from the answer on
+// the watch is known to stand, whatever became of an earlier one.
 type watchRead struct {
-	key     watchKey
-	call    *call
-	request *wire.PathWatchRequest
+	key  watchKey
+	call *call
 	// version says what the reply saw of an existing node.
 	version func() version
 	// missingToo: the operation sets a watch also on a node that does not
 	// exist, as exists does.
 	missingToo bool
+	sentAt     uint64 // hub.clock
 }
 
 // read sends r and returns a waiter for the next change. The waiter is there
@@ -88,7 +102,7 @@ func (h *hub) submitLocked(c *conn, w *Watch, r watchRead) error {
 	if w != nil {
 		e.waiters[w] = struct{}{}
 	}
-	r.request.Watch = e.armed != c // once is enough
+	r.sentAt = h.clock
 	r.call.onReply = func(*call) { h.replied(c, w, r) }
 	return c.submit(r.call)
 }
@@ -96,18 +110,16 @@ func (h *hub) submitLocked(c *conn, w *Watch, r watchRead) error {
 // replied runs in the receive path.
 func (h *hub) replied(c *conn, w *Watch, r watchRead) {
 	var now version
-	key, set := r.key, r.request.Watch
-	code := r.call.code
-	switch code {
-	case wire.CodeOK:
+	key, code := r.key, r.call.code
+	set := code == wire.CodeOK || code == wire.CodeNoNode && r.missingToo
+	if code == wire.CodeOK {
 		now = r.version()
-	case wire.CodeNoNode:
-		set = set && r.missingToo
-	default: // sets no watch
-		set = false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if gone, ok := h.removals[key]; ok && gone.conn == c && gone.at > r.sentAt {
+		set = false // and taken away again behind this read
+	}
 	e := h.entries[key]
 	switch {
 	case e == nil:
@@ -127,9 +139,6 @@ func (h *hub) replied(c *conn, w *Watch, r watchRead) {
 		e.armed = c
 	}
 	h.drop(key, e)
-	if len(e.waiters) > 0 && e.armed != c && !r.request.Watch {
-		_ = h.submitLocked(c, nil, rearmRead(key)) // the watch that r relied on has fired meanwhile
-	}
 }
 
 // compare wakes those whose read saw something else than now.
@@ -142,15 +151,21 @@ func (e *watched) compare(now version, kind watchKind) {
 	}
 }
 
-// wake delivers t to all waiters whose read is done. A change that comes
-// before the answer to a read is one that the read has seen.
-func (e *watched) wake(t EventType) {
+// wake delivers t to all waiters whose read is done, and reports whether one
+// of them is left: a deletion is nothing to one that saw no node. A change that
+// comes before the answer to a read is one that the read has seen.
+func (e *watched) wake(t EventType) (left bool) {
 	for w := range e.waiters {
-		if w.read {
+		switch {
+		case !w.read:
+		case t == EventDeleted && !w.seen.exists:
+			left = true
+		default:
 			w.deliver(t, nil)
 			delete(e.waiters, w)
 		}
 	}
+	return left
 }
 
 // drop forgets an entry without waiters. It is called with h.mu held.
@@ -171,8 +186,24 @@ func (h *hub) disarm(c *conn, key watchKey) {
 	if key.kind == watchChildren {
 		kind = wire.WatcherChildren
 	}
+	h.clock++
+	r := removal{c, h.clock}
 	request := &wire.WatchTypeRequest{Path: key.path, Type: kind}
-	_ = c.submit(newCall(wire.OpRemoveWatches, request, &wire.Empty{}))
+	away := newCall(wire.OpRemoveWatches, request, &wire.Empty{})
+	away.onReply = func(*call) { h.removed(key, r) }
+	if c.submit(away) == nil {
+		h.removals[key] = r
+	}
+}
+
+// removed runs in the receive path. What was read before the removal has been
+// answered too by now.
+func (h *hub) removed(key watchKey, r removal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.removals[key] == r {
+		delete(h.removals, key)
+	}
 }
 
 func (h *hub) leave(w *Watch) {
@@ -190,35 +221,42 @@ func (h *hub) leave(w *Watch) {
 }
 
 // dispatch runs in the receive path.
-func (h *hub) dispatch(ev *wire.WatcherEvent) {
+func (h *hub) dispatch(c *conn, ev *wire.WatcherEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch ev.Type {
 	case wire.EventNodeCreated:
-		h.fire(watchKey{ev.Path, watchData}, EventCreated)
+		h.fire(c, watchKey{ev.Path, watchData}, EventCreated)
 	case wire.EventNodeDataChanged:
-		h.fire(watchKey{ev.Path, watchData}, EventDataChanged)
+		h.fire(c, watchKey{ev.Path, watchData}, EventDataChanged)
 	case wire.EventNodeChildrenChanged:
-		h.fire(watchKey{ev.Path, watchChildren}, EventChildrenChanged)
+		h.fire(c, watchKey{ev.Path, watchChildren}, EventChildrenChanged)
 	case wire.EventNodeDeleted:
-		h.fire(watchKey{ev.Path, watchData}, EventDeleted)
-		h.fire(watchKey{ev.Path, watchChildren}, EventDeleted)
+		h.fire(c, watchKey{ev.Path, watchData}, EventDeleted)
+		h.fire(c, watchKey{ev.Path, watchChildren}, EventDeleted)
 	}
 }
 
-func (h *hub) fire(key watchKey, t EventType) {
+func (h *hub) fire(c *conn, key watchKey, t EventType) {
 	e := h.entries[key]
 	if e == nil {
 		return
 	}
-	e.wake(t)
 	e.armed = nil
+	if e.wake(t) {
+		_ = h.submitLocked(c, nil, rearmRead(key))
+	}
 	h.drop(key, e)
 }
 
 // rearm reads all that is watched on a new connection of the session.
 func (h *hub) rearm(c *conn) {
 	h.mu.Lock()
+	for key, r := range h.removals {
+		if r.conn != c {
+			delete(h.removals, key) // will not be answered
+		}
+	}
 	keys := make([]watchKey, 0, len(h.entries))
 	for key, e := range h.entries {
 		if e.armed != c {
@@ -261,8 +299,8 @@ func childrenRead(path string, reply *wire.GetChildren2Response) watchRead {
 }
 
 func newWatchRead(op wire.OpCode, path string, kind watchKind, reply wire.Record) watchRead {
-	request := &wire.PathWatchRequest{Path: path}
-	return watchRead{key: watchKey{path, kind}, request: request, call: newCall(op, request, reply)}
+	request := &wire.PathWatchRequest{Path: path, Watch: true}
+	return watchRead{key: watchKey{path, kind}, call: newCall(op, request, reply)}
 }
 
 // end tells every waiter that the session is over.
@@ -275,5 +313,5 @@ func (h *hub) end(cause error) {
 			w.deliver(EventSessionEnded, cause)
 		}
 	}
-	h.entries = nil
+	h.entries, h.removals = nil, make(map[watchKey]removal)
 }

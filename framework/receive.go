@@ -157,7 +157,7 @@ func (c *conn) receiveEvent(d *wire.Decoder) error {
 	if err := d.Decode(&ev); err != nil {
 		return err
 	}
-	c.session.hub.dispatch(&ev)
+	c.session.hub.dispatch(c, &ev)
 	return nil
 }
 
