@@ -22,9 +22,9 @@ func (k *core) background(what string, only *Session, try func(ctx context.Conte
 				err = try(ctx, c)
 			}
 			switch {
-			case err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed):
+			case err == nil || ctx.Err() != nil || k.ctx.Err() != nil:
 				return
-			case !IsRetryable(err) && !errors.Is(err, ErrAuthFailed):
+			case !mayPass(err):
 				k.logger.Warn("gave up in the background", "task", what, "err", err)
 				return
 			}
@@ -32,6 +32,12 @@ func (k *core) background(what string, only *Session, try func(ctx context.Conte
 			sleep(ctx, nextPause(pauses))
 		}
 	})
+}
+
+// mayPass reports whether what failed with err can succeed later, with other
+// servers or other rights.
+func mayPass(err error) bool {
+	return IsRetryable(err) || errors.Is(err, ErrAuthFailed) || errors.Is(err, ErrReadOnly)
 }
 
 // deleteNode deletes whatever version of a node. No node is no error.

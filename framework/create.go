@@ -39,14 +39,17 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	if err := cr.prepare(path); err != nil {
 		return Created{}, cr.operation.refuse(ctx, err)
 	}
-	err := cr.run(ctx, cr.try)
-	if err == nil {
-		return cr.result, nil
+	completed := false
+	defer func() { // also when a hook panics
+		if !completed && cr.protected && (cr.made || cr.unknown) {
+			cr.cleanUp()
+		}
+	}()
+	if err := cr.run(ctx, cr.try); err != nil {
+		return Created{}, err
 	}
-	if cr.protected && (cr.made || cr.unknown) {
-		cr.cleanUp()
-	}
-	return Created{}, err
+	completed = true
+	return cr.result, nil
 }
 
 // creation is one Create under way.
@@ -123,7 +126,10 @@ func (cr *creation) try(ctx context.Context, c *conn) error {
 	}
 	switch {
 	case cr.done:
-		return cr.list(ctx, c)
+		if err := cr.list(ctx, c); !errors.Is(err, ErrNoNode) {
+			return err
+		}
+		cr.forget() // the parent was removed, and the node with it
 	case cr.unknown && cr.protected:
 		found, err := cr.findOwn(ctx, c)
 		if found || err != nil {
@@ -195,8 +201,8 @@ func (cr *creation) list(ctx context.Context, c *conn) error {
 	return err
 }
 
-// forget gives up the node of an older session, which dies with it. The next
-// try gets a new mark, so that nobody takes one for the other.
+// forget gives up a node that has died or dies with its session. The next try
+// gets a new mark, so that nobody takes one for the other.
 func (cr *creation) forget() {
 	cr.made, cr.done = false, false
 	if cr.protected {

@@ -323,3 +323,89 @@ func TestSiblingsFail(t *testing.T) {
 		})
 	}
 }
+
+// The create was answered, the list of siblings was not, and then the parent is
+// removed, and the node with it.
+func TestParentRemovedBeforeSiblingsAreListed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c, other, ctx := connect(t, srv), connect(t, srv), context.Background()
+		if _, err := c.Create(ctx, "/locks/a", nil, framework.WithParents()); err != nil {
+			t.Fatal(err)
+		}
+		id, lists := c.Session().ID(), 0
+		srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			if r.Session != id || r.Op != "getChildren2" {
+				return embedded.Pass
+			}
+			switch lists++; lists {
+			case 1:
+				time.Sleep(10 * time.Millisecond) // the create's own reply arrives
+				return embedded.Cut
+			case 2:
+				_ = other.Delete(ctx, "/locks", framework.AnyVersion, framework.WithChildren())
+			}
+			return embedded.Pass
+		})
+		var names []string
+		made, err := c.Create(ctx, "/locks/a/lock-", nil, framework.WithMode(framework.EphemeralSequential),
+			framework.Protected(), framework.WithParents(), framework.Siblings(&names))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, name := framework.SplitPath(made.Path); len(names) != 1 || names[0] != name {
+			t.Errorf("siblings %q, want %q alone", names, name)
+		}
+	})
+}
+
+// panicking is a hook whose first call for an operation panics.
+type panicking struct {
+	op   string
+	once sync.Once
+}
+
+func (h *panicking) OnOperation(_ context.Context, info framework.OperationInfo) {
+	if info.Op == h.op {
+		h.once.Do(func() { panic("from a hook") })
+	}
+}
+
+func TestPanicInHookLeavesNoProtectedNode(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv, framework.WithHooks(&panicking{op: "create2"}))
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the hook was not called")
+				}
+			}()
+			_, _ = c.Create(context.Background(), "/n-", nil,
+				framework.WithMode(framework.EphemeralSequential), framework.Protected())
+		}()
+		time.Sleep(time.Second)
+		if n := srv.Sessions()[0].Ephemerals; len(n) != 0 {
+			t.Errorf("left behind: %v", n)
+		}
+	})
+}
+
+// What lies above the chroot has no path of its own for a provider.
+func TestACLAboveTheChroot(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		var mu sync.Mutex
+		asked := map[string]bool{}
+		provider := func(path string) []framework.ACL {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[path] = true
+			return framework.WorldACL(framework.PermAll)
+		}
+		c := connect(t, chrooted{srv, "/apps/web"}, framework.WithACLProvider(provider))
+		if _, err := c.Create(context.Background(), "/n", nil, framework.WithParents()); err != nil {
+			t.Fatal(err)
+		}
+		if asked["/apps"] || !asked["/"] || !asked["/n"] {
+			t.Errorf("asked for %v, want / and /n", asked)
+		}
+	})
+}

@@ -3,6 +3,8 @@ package framework_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -373,6 +375,30 @@ func TestMaxInFlight(t *testing.T) {
 			if n := c.InFlight(); n > 5 {
 				t.Fatalf("%d in flight", n)
 			}
+		}
+	})
+}
+
+// lost is an embedded server whose whereabouts are not known for a while,
+// because who knows them has been closed.
+type lost struct {
+	*embedded.Server
+	until time.Time
+}
+
+func (l lost) Servers(ctx context.Context) ([]net.Addr, error) {
+	if time.Now().Before(l.until) {
+		return nil, fmt.Errorf("reading the configuration: %w", framework.ErrClosed)
+	}
+	return l.Server.Servers(ctx)
+}
+
+// That another client is closed does not mean that this one is.
+func TestForeignErrClosedIsTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := newClient(t, lost{srv, time.Now().Add(17 * time.Second)})
+		if _, err := c.Exists(context.Background(), "/"); err != nil {
+			t.Error(err)
 		}
 	})
 }

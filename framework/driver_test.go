@@ -13,6 +13,7 @@ import (
 
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/retry"
 )
 
 func TestNoServer(t *testing.T) {
@@ -207,3 +208,18 @@ func (dialed) Servers(context.Context) ([]net.Addr, error) { return []net.Addr{n
 func (dialed) Chroot() string { return "" }
 
 func (d dialed) DialContext(ctx context.Context, _, _ string) (net.Conn, error) { return d.dial(ctx) }
+
+func TestReconnectPolicyWithoutWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		var dials atomic.Int64
+		newClient(t, srv, framework.WithReconnect(retry.None()),
+			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) {
+				dials.Add(1)
+				return nil, syscall.ECONNREFUSED
+			}))
+		time.Sleep(time.Second)
+		if n := dials.Load(); n < 2 || n > 1000 {
+			t.Errorf("%d attempts in a second", n)
+		}
+	})
+}

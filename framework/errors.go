@@ -110,13 +110,17 @@ func IsUnknown(err error) bool {
 }
 
 // reason is why a connection broke, or could not be made. A context that ended
-// in it is not the caller's.
+// in it is not the caller's, and a client that was closed not this one.
 type reason struct{ err error }
 
 func (r reason) Error() string { return r.err.Error() }
 
 func (r reason) Is(target error) bool {
-	return target != context.Canceled && target != context.DeadlineExceeded && errors.Is(r.err, target)
+	switch target {
+	case context.Canceled, context.DeadlineExceeded, ErrClosed:
+		return false
+	}
+	return errors.Is(r.err, target)
 }
 
 func (r reason) As(target any) bool { return errors.As(r.err, target) }

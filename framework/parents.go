@@ -8,8 +8,14 @@ import (
 	"github.com/batonzk/baton/internal/wire"
 )
 
-// aclFor asks the provider for the ACL of an absolute path.
-func (k *core) aclFor(path string) []ACL { return k.acl(trimPrefix(k.chroot, path)) }
+// aclFor asks the provider for the ACL of an absolute path. What lies above
+// the chroot, and has no path below it, gets the root's.
+func (k *core) aclFor(path string) []ACL {
+	if k.chroot != "" && !isBelow(k.chroot, path) {
+		return k.acl("/")
+	}
+	return k.acl(trimPrefix(k.chroot, path))
+}
 
 // isBelow reports whether path is dir or lies below it.
 func isBelow(dir, path string) bool {

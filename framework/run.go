@@ -43,8 +43,11 @@ func nextPause(s *retry.Schedule) time.Duration {
 		s.Reset()
 		wait, _ = s.Next()
 	}
-	return wait
+	return max(wait, minPause)
 }
+
+// minPause keeps a policy without waits from trying in a tight loop.
+const minPause = 5 * time.Millisecond
 
 // sleep waits for d, or until ctx is done.
 func sleep(ctx context.Context, d time.Duration) {

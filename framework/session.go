@@ -174,7 +174,11 @@ func (s *Session) attach(c *conn, hello *wire.ConnectResponse, readOnly bool, se
 	c.vouches = !readOnly || !s.writable
 	s.writable = s.writable || !readOnly
 	c.confirm(sent) // first: with a smaller timeout the old deadline may have passed
-	s.timeout.Store(int64(time.Duration(hello.TimeoutMillis) * time.Millisecond))
+	timeout := time.Duration(hello.TimeoutMillis) * time.Millisecond
+	if !c.vouches {
+		timeout = min(timeout, s.Timeout())
+	}
+	s.timeout.Store(int64(timeout))
 	resumed := s.established
 	if !resumed {
 		s.established = true

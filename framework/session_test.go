@@ -282,3 +282,26 @@ func TestServerGrantsLessOnReconnect(t *testing.T) {
 		}
 	})
 }
+
+// A server without a quorum cannot keep a session alive, and so cannot grant
+// it a longer life either.
+func TestReadOnlyServerGrantsNoMoreTime(t *testing.T) {
+	fakeBubble(t, func(n int, c *fakeConn) {
+		grant := int32(6000)
+		if n > 0 {
+			grant = 60000
+		}
+		hello := wire.ConnectResponse{SessionID: 7, ReadOnly: n > 0, HasReadOnly: true, TimeoutMillis: grant}
+		if _, ok := c.greet(hello); ok && n > 0 {
+			c.serve(nil)
+		}
+	}, func(t *testing.T, srv *fake) {
+		c := newClient(t, srv, framework.WithReadOnly())
+		st := record(c)
+		began := time.Now()
+		st.want(t, framework.Connected, framework.Suspended, framework.ReadOnly, framework.Lost)
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("lost %v after the quorum's last answer, of a timeout of 6 s", took)
+		}
+	})
+}

@@ -111,7 +111,7 @@ func (c *Client) Delete(ctx context.Context, path string, version int32, opts ..
 		return err
 	}
 	err := o.run(ctx, try)
-	if err != nil && opt.guaranteed && goesOn(ctx, err) {
+	if err != nil && opt.guaranteed && (mayPass(err) || ctx.Err() != nil) {
 		c.core.background("delete "+path, opt.only, func(ctx context.Context, cn *conn) error {
 			err := try(ctx, cn)
 			if errors.Is(err, ErrNoNode) {
@@ -121,11 +121,6 @@ func (c *Client) Delete(ctx context.Context, path string, version int32, opts ..
 		})
 	}
 	return err
-}
-
-// goesOn reports whether a guaranteed delete that failed is to be continued.
-func goesOn(ctx context.Context, err error) bool {
-	return IsRetryable(err) || errors.Is(err, ErrAuthFailed) || ctx.Err() != nil && !errors.Is(err, ErrClosed)
 }
 
 // deleteTree deletes what lies below a node, and then the node, while others

@@ -320,3 +320,52 @@ func TestRefusedOptions(t *testing.T) {
 		}
 	})
 }
+
+// A context may end because another client was closed.
+func TestGuaranteedDeleteGoesOnAfterForeignCause(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		if _, err := c.Create(context.Background(), "/n", nil); err != nil {
+			t.Fatal(err)
+		}
+		srv.DropConnections()
+		srv.Refuse(true)
+		ctx, cancel := context.WithCancelCause(context.Background())
+		time.AfterFunc(time.Second, func() { cancel(framework.ErrClosed) })
+		if err := c.Delete(ctx, "/n", framework.AnyVersion, framework.Guaranteed()); err == nil {
+			t.Fatal("deleted without a server")
+		}
+		srv.Refuse(false)
+		time.Sleep(time.Minute)
+		if _, ok := srv.Node("/n"); ok {
+			t.Error("the node is still there")
+		}
+	})
+}
+
+// A server without a quorum refuses writes until it has one again.
+func TestGuaranteedDeleteOutlastsReadOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		if _, err := c.Create(context.Background(), "/n", nil); err != nil {
+			t.Fatal(err)
+		}
+		const notReadOnly = -119
+		quorum := srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			if r.Op == "delete" {
+				return embedded.Answer(notReadOnly)
+			}
+			return embedded.Pass
+		})
+		err := c.Delete(context.Background(), "/n", framework.AnyVersion, framework.Guaranteed())
+		if !errors.Is(err, framework.ErrReadOnly) {
+			t.Fatalf("Delete: %v, want ErrReadOnly", err)
+		}
+		time.Sleep(time.Minute)
+		quorum()
+		time.Sleep(time.Minute)
+		if _, ok := srv.Node("/n"); ok {
+			t.Error("the node is still there")
+		}
+	})
+}
