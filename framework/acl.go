@@ -12,11 +12,11 @@ type Perm int32
 
 // The permissions of an [ACL].
 const (
-	PermRead   = Perm(wire.PermRead)
-	PermWrite  = Perm(wire.PermWrite)
-	PermCreate = Perm(wire.PermCreate)
-	PermDelete = Perm(wire.PermDelete)
-	PermAdmin  = Perm(wire.PermAdmin)
+	PermRead   = Perm(wire.PermRead)   // read data and list children
+	PermWrite  = Perm(wire.PermWrite)  // change data
+	PermCreate = Perm(wire.PermCreate) // create children
+	PermDelete = Perm(wire.PermDelete) // delete children
+	PermAdmin  = Perm(wire.PermAdmin)  // change the ACL
 	PermAll    = Perm(wire.PermAll)
 )
 

@@ -11,20 +11,38 @@ import (
 // What the server answered, or could not answer. An operation's error is an
 // [*Error] that wraps one of these, so that [errors.Is] finds them.
 var (
-	ErrNoNode                  = errors.New("framework: node does not exist")
-	ErrNodeExists              = errors.New("framework: node exists")
-	ErrBadVersion              = errors.New("framework: version does not match")
-	ErrNotEmpty                = errors.New("framework: node has children")
+	// ErrNoNode: there is no node at the path or, of a create, no parent.
+	ErrNoNode = errors.New("framework: node does not exist")
+	// ErrNodeExists: a node to be created is there already.
+	ErrNodeExists = errors.New("framework: node exists")
+	// ErrBadVersion: the node, or its ACL, has another version than was asked for.
+	ErrBadVersion = errors.New("framework: version does not match")
+	// ErrNotEmpty: a node to be deleted has children; see [WithChildren].
+	ErrNotEmpty = errors.New("framework: node has children")
+	// ErrNoChildrenForEphemerals: the parent of a node to be created is ephemeral.
 	ErrNoChildrenForEphemerals = errors.New("framework: ephemeral nodes may not have children")
-	ErrNoAuth                  = errors.New("framework: not authorised")
-	ErrInvalidACL              = errors.New("framework: invalid ACL")
-	ErrAuthFailed              = errors.New("framework: authentication failed")
-	ErrUnimplemented           = errors.New("framework: the server does not implement the operation")
-	ErrBadArguments            = errors.New("framework: bad arguments")
-	ErrReadOnly                = errors.New("framework: the server is read-only")
-	ErrQuotaExceeded           = errors.New("framework: quota exceeded")
-	ErrRolledBack              = errors.New("framework: rolled back, another operation of the multi failed")
-	ErrServer                  = errors.New("framework: the server refused the operation")
+	// ErrNoAuth: the ACL of the node or of its parent forbids it.
+	ErrNoAuth = errors.New("framework: not authorised")
+	// ErrInvalidACL: the ACL is empty or names what the server does not know.
+	ErrInvalidACL = errors.New("framework: invalid ACL")
+	// ErrAuthFailed: the server refuses the client's credentials. The client
+	// goes on trying, in case another server accepts them.
+	ErrAuthFailed = errors.New("framework: authentication failed")
+	// ErrUnimplemented: the server does not know the operation, or has it
+	// switched off, as TTL nodes are unless its extended types are enabled.
+	ErrUnimplemented = errors.New("framework: the server does not implement the operation")
+	// ErrBadArguments: the server finds the request malformed.
+	ErrBadArguments = errors.New("framework: bad arguments")
+	// ErrReadOnly: a write was sent to a server that has lost its quorum; see
+	// [WithReadOnly].
+	ErrReadOnly = errors.New("framework: the server is read-only")
+	// ErrQuotaExceeded: the write would exceed a quota that the server enforces.
+	ErrQuotaExceeded = errors.New("framework: quota exceeded")
+	// ErrRolledBack: the outcome of an operation of a [Client.Multi] that did
+	// not fail itself.
+	ErrRolledBack = errors.New("framework: rolled back, another operation of the multi failed")
+	// ErrServer: any other answer; [Error.Code] has the server's code.
+	ErrServer = errors.New("framework: the server refused the operation")
 )
 
 // What happened to the connection, the session or the client.

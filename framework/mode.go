@@ -15,11 +15,11 @@ type Mode int
 // persistent node into one that the server removes when it has no children
 // and was not changed for that long.
 const (
-	Persistent Mode = iota
-	Ephemeral
-	PersistentSequential
-	EphemeralSequential
-	Container // removed by the server some time after its last child has gone
+	Persistent           Mode = iota // stays until it is deleted
+	Ephemeral                        // goes with the session that created it
+	PersistentSequential             // persistent, numbered
+	EphemeralSequential              // ephemeral, numbered
+	Container                        // removed by the server some time after its last child has gone
 )
 
 // String returns the mode's name.

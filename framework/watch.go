@@ -7,10 +7,10 @@ type EventType int
 
 // The events of a [Watch].
 const (
-	EventCreated EventType = iota + 1
-	EventDeleted
-	EventDataChanged
-	EventChildrenChanged
+	EventCreated         EventType = iota + 1 // there was no node, and now there is
+	EventDeleted                              // the node that was read is gone
+	EventDataChanged                          // somebody has set the node's data
+	EventChildrenChanged                      // a child was created or deleted
 	// EventSessionEnded: the session is over, and the watch with it. What
 	// happened to the node is not known.
 	EventSessionEnded
