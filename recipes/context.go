@@ -74,9 +74,9 @@ func (c *leaseContext) String() string { return "recipes.Lease.Context(" + c.hol
 
 // reenter returns another lease of the hold that c carries, or why there is
 // none.
-func (c *leaseContext) reenter() (*Lease, error) {
+func (c *leaseContext) reenter(l *line) (*Lease, error) {
 	if c.dead != nil {
 		return nil, c.dead
 	}
-	return c.hold.reenter()
+	return c.hold.reenter(l)
 }

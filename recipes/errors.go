@@ -69,6 +69,10 @@ func both(err, also error) error {
 	return errors.Join(err, also)
 }
 
+// errStays is wrapped by the error of a deletion that the server refuses: the
+// node stays in line until its session ends.
+var errStays = errors.New("the node stays until its session ends")
+
 // Why a lease was lost, other than by its session.
 var (
 	errNodeDeleted = errors.New("somebody deleted the node")

@@ -353,3 +353,68 @@ func (w *world) checkRelease(step int, f fault, lease *recipes.Lease) {
 		w.Errorf("step %d: the lease was lost: %v", step, lost)
 	}
 }
+
+// panicking is a hook whose first call for an operation panics.
+type panicking struct {
+	op   string
+	once sync.Once
+}
+
+func (h *panicking) OnOperation(_ context.Context, info framework.OperationInfo) {
+	if info.Op == h.op {
+		h.once.Do(func() { panic("from a hook") })
+	}
+}
+
+// A panic in the user's code, recovered by the caller, leaves no contender.
+func TestPanicInHook(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"create2", "getData"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				m := recipes.NewInterProcessMutex(w.client(framework.WithHooks(&panicking{op: op})), root)
+				other := w.mutex()
+				holder := w.acquire(other)
+				func() {
+					defer func() {
+						if recover() == nil {
+							w.Error("the hook was not called")
+						}
+					}()
+					_, _ = m.TryAcquire(w.ctx)
+				}()
+				time.Sleep(time.Second)
+				w.release(holder)
+				w.release(w.acquire(other))
+			})
+		})
+	}
+}
+
+// A server that has lost its quorum refuses the deletion of a node. It is made
+// up for when there is a quorum again.
+func TestReleaseOnReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		lease := w.acquire(w.mutex())
+		const notReadOnly = -119
+		quorum := w.srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			if r.Op == "delete" {
+				return embedded.Answer(notReadOnly)
+			}
+			return embedded.Pass
+		})
+		wantErr(w, "Release", lease.Release(), framework.ErrReadOnly)
+		w.returned(lease)
+		time.Sleep(time.Second)
+		quorum()
+		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+		defer cancel()
+		next, err := w.mutex().Acquire(ctx)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.release(next)
+	})
+}

@@ -59,7 +59,7 @@ func newHold(p *place, conn context.Context) *hold {
 		leases:   1,
 	}
 	h.watching, h.unwatch = context.WithCancel(context.Background())
-	h.first = &Lease{hold: h}
+	h.first = newLease(h, p.line)
 
 	look := func() { _ = h.look() }
 	detach := []func() bool{context.AfterFunc(h.session.Context(), look)}
@@ -147,8 +147,8 @@ func (h *hold) forget(c *leaseContext) {
 	}
 }
 
-// reenter returns another lease of the hold, or why it has ended.
-func (h *hold) reenter() (*Lease, error) {
+// reenter returns another lease of the hold, asked of l, or why it has ended.
+func (h *hold) reenter(l *line) (*Lease, error) {
 	if err := h.look(); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (h *hold) reenter() (*Lease, error) {
 		return nil, h.released()
 	}
 	h.leases++
-	return &Lease{hold: h}, nil
+	return newLease(h, l), nil
 }
 
 func (h *hold) released() error { return fmt.Errorf("%w: %s", ErrReleased, h.path) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/batonzk/baton/framework"
@@ -68,18 +67,24 @@ func (s LeaseState) String() string {
 // All methods are safe for concurrent use, and only Release blocks.
 type Lease struct {
 	hold *hold
+	line *line // which the lease was asked of, maybe through another view than the hold's
 
-	returned atomic.Bool // Release was called
-	once     sync.Once   // runs the release
-	outcome  error       // the release's, after once
+	returned atomic.Bool   // Release was called
+	released chan struct{} // closed when outcome is set
+	outcome  error         // the release's
+}
+
+func newLease(h *hold, l *line) *Lease {
+	return &Lease{hold: h, line: l, released: make(chan struct{})}
 }
 
 // Release gives the lease back. The last release of a hold first ends the
 // hold's contexts, then deletes the node. It takes one round trip, and about
 // as long as a session timeout if there is no connection; after that the
 // deletion goes on in the background and the error says so. It may be called
-// any number of times, by several goroutines; all get the first call's
-// result.
+// any number of times, by several goroutines; all wait for the first call and
+// get its result. So a hook or log handler that the release itself runs must
+// not call it.
 //
 // A lease that was lost can be released too. The result then is what
 // [Lease.Err] says, wrapping [ErrLost] or [ErrClosed]: the work it was to
@@ -88,10 +93,12 @@ type Lease struct {
 // is touched. That a lease was revoked is no error of its release: the lock was
 // closed to others until then.
 func (l *Lease) Release() error {
-	l.once.Do(func() {
-		l.returned.Store(true)
+	if l.returned.CompareAndSwap(false, true) {
+		defer close(l.released) // also if a hook panics
 		l.outcome = l.hold.release()
-	})
+		return l.outcome
+	}
+	<-l.released
 	return l.outcome
 }
 
@@ -156,7 +163,10 @@ func (l *Lease) Check() framework.Op {
 }
 
 // Path returns the path of the lease's node, as the lock's client knows it.
-func (l *Lease) Path() string { return l.hold.path }
+func (l *Lease) Path() string {
+	_, name := framework.SplitPath(l.hold.path)
+	return framework.JoinPath(l.line.path, name)
+}
 
 // Data returns what the node was created with; see [WithData]. The caller
 // must not change it.

@@ -583,3 +583,27 @@ func TestCheckThroughViews(t *testing.T) {
 		}
 	})
 }
+
+// The second of two releases waits for the first, in virtual time too.
+func TestConcurrentRelease(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		lease := w.acquire(w.mutex())
+		w.srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			if r.Op == "delete" {
+				time.Sleep(time.Second)
+			}
+			return embedded.Pass
+		})
+		done := make(chan error, 2)
+		for range 2 {
+			go func() { done <- lease.Release() }()
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				w.Error(err)
+			}
+		}
+		w.returned(lease)
+	})
+}

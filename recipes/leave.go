@@ -31,16 +31,20 @@ func (p *place) failure(ctx context.Context, err error) error {
 const leaveTime = time.Second
 
 // leave gives the place up. It does not wait for the deletion once ctx is done,
-// nor for a connection if there is none: the rest is then the background's.
-func (p *place) leave(ctx context.Context) {
+// nor for a connection if there is none: the rest is then the background's. The
+// error says that the node stays.
+func (p *place) leave(ctx context.Context) error {
 	p.unwatch()
 	if p.gone || p.session.Err() != nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	defer context.AfterFunc(p.session.ConnectionContext(), cancel)()
-	_ = p.line.delete(ctx, p.path, p.session)
+	if err := p.line.delete(ctx, p.path, p.session); errors.Is(err, errStays) {
+		return err
+	}
+	return nil
 }
 
 // explain adds to err what the place was waiting for, and for how long.

@@ -64,7 +64,7 @@ var errAgain = errors.New("recipes: place in the line lost")
 // this line, or else of a new one.
 func (l *line) enter(ctx context.Context, try bool) (*Lease, error) {
 	if c, ok := ctx.Value(l.key).(*leaseContext); ok {
-		lease, err := c.reenter()
+		lease, err := c.reenter(l)
 		if err != nil {
 			return nil, withContext(ctx, err)
 		}
@@ -114,19 +114,22 @@ func (l *line) acquire(ctx context.Context, try bool) (*Lease, error) {
 
 // attempt is one round of acquire. The error is errAgain if the place was
 // lost.
-func (l *line) attempt(ctx context.Context, try bool) (*Lease, error) {
+func (l *line) attempt(ctx context.Context, try bool) (lease *Lease, err error) {
 	p, children, err := l.join(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p.try = try
+	defer func() {
+		if lease == nil { // also if a hook or a log handler panics
+			err = both(err, p.leave(ctx))
+		}
+	}()
 	h, err := p.take(ctx, children)
 	if err == nil {
 		return h.first, nil
 	}
-	waited := time.Since(p.joined)
-	p.leave(ctx)
-	return nil, p.explain(withContext(ctx, err), waited)
+	return nil, p.explain(withContext(ctx, err), time.Since(p.joined))
 }
 
 // isOutage reports whether err is of a time without servers, which passes.
@@ -154,7 +157,7 @@ func (l *line) join(ctx context.Context) (*place, []string, error) {
 	_, name := framework.SplitPath(c.Path)
 	own, ok := parseContender(l.rule.label, name)
 	if !ok {
-		p.leave(ctx)
+		_ = p.leave(ctx)
 		return nil, nil, fmt.Errorf("the server named a node %q, which is no %s<number>", c.Path, l.rule.label)
 	}
 	p.own, p.own.czxid = own, c.Stat.Czxid
@@ -207,11 +210,11 @@ func (l *line) delete(ctx context.Context, path string, session *framework.Sessi
 		return errNodeDeleted
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed):
 		return fmt.Errorf("recipes: releasing %s, which goes with its session: %w", path, err)
-	case framework.IsRetryable(err), ctx.Err() != nil:
+	case framework.IsRetryable(err), errors.Is(err, framework.ErrReadOnly), ctx.Err() != nil:
 		return fmt.Errorf("recipes: releasing %s, which goes on in the background: %w", path, err)
 	}
 	l.logger().Warn("a lock's node cannot be deleted", "node", path, "err", err)
-	return fmt.Errorf("recipes: releasing %s: %w", path, err)
+	return fmt.Errorf("recipes: releasing %s: %w: %w", path, errStays, err)
 }
 
 // without returns queue without the contender at index i.

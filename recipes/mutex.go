@@ -124,7 +124,7 @@ func (m *InterProcessMutex) Release(lease *Lease) error {
 	if m.err != nil {
 		return m.err
 	}
-	if lease == nil || lease.hold.line.key != m.line.key {
+	if lease == nil || lease.hold == nil || lease.hold.line.key != m.line.key {
 		return fmt.Errorf("%w: %s", ErrNotHeld, m.line.path)
 	}
 	return lease.Release()

@@ -427,3 +427,38 @@ func TestDataOverTheLimit(t *testing.T) {
 		wantErr(t, "Acquire", err, framework.ErrTooLarge)
 	})
 }
+
+// Whoever may create and not delete cannot leave the line: the error says so.
+func TestNodeThatMayNotBeDeleted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		acl := framework.WorldACL(framework.PermAll &^ framework.PermDelete)
+		if _, err := c.Create(w.ctx, "/l", nil, framework.WithACL(acl...)); err != nil {
+			w.Fatal(err)
+		}
+		m := recipes.NewInterProcessMutex(c, "/l")
+		lease, err := m.Acquire(w.ctx)
+		if err != nil {
+			w.Fatal(err)
+		}
+		_, err = m.TryAcquire(w.ctx)
+		wantErr(w, "TryAcquire", err, recipes.ErrHeld)
+		wantErr(w, "TryAcquire", err, framework.ErrNoAuth)
+		wantErr(w, "Release", lease.Release(), framework.ErrNoAuth)
+		w.returned(lease)
+		if _, err := c.SetACL(w.ctx, "/l", framework.WorldACL(framework.PermAll), framework.AnyVersion); err != nil {
+			w.Fatal(err)
+		}
+		if err := c.Delete(w.ctx, "/l", framework.AnyVersion, framework.WithChildren()); err != nil {
+			w.Fatal(err)
+		}
+	})
+}
+
+func TestReleaseOfTheZeroLease(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		wantErr(w, "Release", w.mutex().Release(new(recipes.Lease)), recipes.ErrNotHeld)
+	})
+}

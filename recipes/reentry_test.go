@@ -280,3 +280,31 @@ func TestWaitForOwnClient(t *testing.T) {
 		w.release(w.wait(waiting))
 	})
 }
+
+// A lease is at home in the view that it was asked of.
+func TestReentryThroughAnotherView(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		view, err := c.Namespace("ns")
+		if err != nil {
+			w.Fatal(err)
+		}
+		lease := w.acquire(recipes.NewInterProcessMutex(c, "/ns/lock"))
+		again, err := recipes.NewInterProcessMutex(view, "/lock").Acquire(lease.Context(w.ctx))
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, _, err := view.Get(w.ctx, again.Path()); err != nil {
+			w.Errorf("the node by its path in the view: %v", err)
+		}
+		if _, _, err := c.Get(w.ctx, lease.Path()); err != nil {
+			w.Errorf("the node by its path without one: %v", err)
+		}
+		if _, err := view.Multi(w.ctx, again.Check()); err != nil {
+			w.Errorf("Check: %v", err)
+		}
+		w.release(again)
+		w.release(lease)
+	})
+}
