@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -560,5 +561,81 @@ func TestUserCodeStopsNothing(t *testing.T) {
 		w.settle()
 		wantErr(t, "the lease whose node was deleted", lease.Err(), recipes.ErrLost)
 		close(leave)
+	})
+}
+
+// Rule 1, when somebody else in the process watches the contender's node too,
+// and that one's watch is used up by a change just before the contender sets
+// its own: the contender must hear of its node's deletion all the same.
+func TestGrantNeedsAWatchOfItsOwn(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		admin, c := w.client(), w.client()
+		id := c.Session().ID()
+		holder := w.acquire(w.mutex())
+
+		var own atomic.Pointer[string]
+		behind, getOwn, rearm := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		hold := func(r embedded.Request, until <-chan struct{}) {
+			select {
+			case <-until:
+			case <-r.Done:
+			}
+		}
+		w.srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			path := own.Load()
+			switch {
+			case r.Session != id:
+			case path == nil && r.Op == "getData":
+				hold(r, behind) // what stands ahead is watched last
+			case path != nil && r.Op == "getData" && r.Path == *path:
+				hold(r, getOwn)
+			case path != nil && r.Op == "exists" && r.Path == *path:
+				select {
+				case <-getOwn:
+					hold(r, rearm)
+				default:
+				}
+			}
+			return embedded.Pass
+		})
+		waiter := w.attempt(recipes.NewInterProcessMutex(c, root))
+		w.settle()
+		ps, err := recipes.NewInterProcessMutex(admin, root).Participants(w.ctx)
+		if err != nil || len(ps) != 2 {
+			w.Fatal(ps, err)
+		}
+		own.Store(&ps[1].Path)
+		watched := make(chan *framework.Watch, 1)
+		go func() {
+			_, watch, err := c.ExistsW(w.ctx, ps[1].Path)
+			if err != nil {
+				w.Error(err)
+			}
+			watched <- watch
+		}()
+		w.settle()
+		close(behind)
+		defer (<-watched).Stop()
+		w.settle()
+		if err := recipes.Revoke(w.ctx, admin, ps[1].Path); err != nil { // uses the other's watch up
+			w.Fatal(err)
+		}
+		w.settle()
+		close(getOwn)
+		w.settle()
+		third := w.attempt(w.mutex())
+		w.settle()
+		w.remove(admin, ps[1].Path)
+		w.settle()
+		w.release(holder)
+		w.settle()
+		if waiter.returned() && third.returned() {
+			w.Error("the one whose node is gone was granted, and so was the next")
+		}
+		close(rearm)
+		w.settle()
+		w.release(w.wait(third))
+		w.release(w.wait(waiter))
 	})
 }
