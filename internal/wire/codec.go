@@ -20,7 +20,6 @@ type Record interface {
 // coder is what a record describes itself to: [Encoder] appends the value
 // behind each pointer, [Decoder] fills it.
 type coder interface {
-	byte(*int8)
 	bool(*bool)
 	int(*int32)
 	long(*int64)
@@ -61,8 +60,6 @@ func (e *Encoder) AppendFrame(b []byte, rs ...Record) []byte {
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
 	return b
 }
-
-func (e *Encoder) byte(v *int8) { e.b = append(e.b, byte(*v)) }
 
 func (e *Encoder) bool(v *bool) {
 	if *v {
@@ -152,13 +149,6 @@ func (d *Decoder) take(n int) []byte {
 	b := d.b[:n]
 	d.b = d.b[n:]
 	return b
-}
-
-func (d *Decoder) byte(v *int8) {
-	*v = 0
-	if b := d.take(1); b != nil {
-		*v = int8(b[0])
-	}
 }
 
 func (d *Decoder) bool(v *bool) {
