@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,31 +161,38 @@ func apacheAuth(t *testing.T, ens *apache.Ensemble) {
 // moments of creates: each makes one node, which its session owns.
 func apacheProtected(t *testing.T, ens *apache.Ensemble) {
 	c := connect(t, ens, framework.WithReconnect(retry.Forever(time.Millisecond)))
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Duration(3+i%7) * time.Millisecond):
+	var cuts atomic.Int64
+	var paths []string
+	for i := range 100 {
+		// A cut costs a create one of its six tries, so three leave it some
+		// however slow the machine is.
+		made := make(chan struct{})
+		var cutter sync.WaitGroup
+		cutter.Go(func() {
+			for k := range i % 4 {
+				select {
+				case <-made:
+					return
+				case <-time.After(time.Duration((i*97+k*431)%2000) * time.Microsecond):
+				}
 				if s := c.Session(); s != nil {
 					s.DropConnection()
+					cuts.Add(1)
 				}
 			}
-		}
-	})
-	var paths []string
-	for range 100 {
+		})
 		var siblings []string
-		made := create(t, c, "/protected/lock-", "", protected(&siblings)...)
-		if made.Stat.EphemeralOwner != made.Session.ID() {
-			t.Fatalf("%+v", made)
+		got := create(t, c, "/protected/lock-", "", protected(&siblings)...)
+		close(made)
+		cutter.Wait()
+		if got.Stat.EphemeralOwner != got.Session.ID() {
+			t.Fatalf("%+v", got)
 		}
-		paths = append(paths, made.Path)
+		paths = append(paths, got.Path)
 	}
-	close(stop)
-	wg.Wait()
+	if cuts.Load() == 0 {
+		t.Error("no connection was cut")
+	}
 	names, _, err := connect(t, ens).Children(t.Context(), "/protected")
 	if err != nil || len(names) != len(paths) {
 		t.Fatalf("%d nodes for %d creates, %v", len(names), len(paths), err)
