@@ -92,8 +92,10 @@ func drawPolicy(t *rapid.T) (policy retry.Policy, most time.Duration) {
 	retries := rapid.OneOf(rapid.IntRange(0, 50), rapid.Just(retry.Unlimited)).Draw(t, "retries")
 	base := time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "base"))
 	jitter := rapid.Float64Range(0, 1).Draw(t, "jitter")
-	// One nanosecond for the rounding of a product.
-	spread := time.Duration(min(float64(base)*(1+jitter)+1, 1<<62))
+	// A wait is computed in float64, with some five roundings to 53 bits: at
+	// most 2^-50 of it, and a nanosecond where that is less.
+	const rounding = 1.0 / (1 << 50)
+	spread := time.Duration(min(float64(base)*(1+jitter)*(1+rounding)+1, 1<<62))
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
 		policy, most = retry.NTimes(retries, base), spread
