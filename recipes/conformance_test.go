@@ -110,7 +110,7 @@ func (w *world) noneAlive(c *framework.Client, path string) bool {
 }
 
 func conformOrder(w *world) {
-	var ms []*recipes.InterProcessMutex
+	var ms []recipes.InterProcessLock
 	for range 3 {
 		m := w.mutex()
 		ms = append(ms, m, m)
@@ -349,7 +349,7 @@ func conformCrowd(w *world) {
 	long := framework.WithSessionTimeout(5 * w.timeout)
 	observer := w.client(long)
 	lease := w.acquire(recipes.NewInterProcessMutex(observer, root))
-	var ms []*recipes.InterProcessMutex
+	var ms []recipes.InterProcessLock
 	var cs []*framework.Client
 	for range clients {
 		c := w.client(long)

@@ -21,7 +21,7 @@ func TestThousandWaitersReconnect(t *testing.T) {
 	const clients, waiters = 10, 1000
 	inBubble(t, func(w *world) {
 		holder := w.acquire(w.mutex())
-		var ms []*recipes.InterProcessMutex
+		var ms []recipes.InterProcessLock
 		for range clients {
 			ms = append(ms, w.mutex())
 		}
@@ -82,7 +82,7 @@ func TestTenThousandCycles(t *testing.T) {
 	}
 	inBubble(t, func(w *world) {
 		const clients = 4
-		var ms []*recipes.InterProcessMutex
+		var ms []recipes.InterProcessLock
 		for range clients {
 			ms = append(ms, w.mutex())
 		}

@@ -15,6 +15,9 @@ import (
 var (
 	// ErrHeld is TryAcquire's answer when it is somebody else's turn.
 	ErrHeld = errors.New("recipes: held by another")
+	// ErrDeadlock says that to wait would be to wait for oneself: the context
+	// carries a lease that would have to be released first.
+	ErrDeadlock = errors.New("recipes: would wait for itself")
 	// ErrLost says that a lease ended although nobody released it: its session
 	// was lost or its node was deleted.
 	ErrLost = errors.New("recipes: lease lost")

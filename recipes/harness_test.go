@@ -122,7 +122,7 @@ func (w *world) mutex(opts ...recipes.Option) *recipes.InterProcessMutex {
 }
 
 // acquire acquires, or fails the test.
-func (w *world) acquire(m *recipes.InterProcessMutex) *recipes.Lease {
+func (w *world) acquire(m recipes.InterProcessLock) *recipes.Lease {
 	w.Helper()
 	lease, err := m.Acquire(w.ctx)
 	if err != nil {
@@ -177,7 +177,7 @@ type attempt struct {
 }
 
 // attempt calls Acquire on a goroutine.
-func (w *world) attempt(m *recipes.InterProcessMutex) *attempt {
+func (w *world) attempt(m recipes.InterProcessLock) *attempt {
 	ctx, cancel := context.WithCancel(w.ctx)
 	a := &attempt{done: make(chan struct{}), cancel: cancel}
 	go func() {
@@ -213,7 +213,7 @@ func (w *world) wait(a *attempt) *recipes.Lease {
 
 // queue adds contenders to the line, one after the other, and returns their
 // attempts in that order.
-func (w *world) queue(ms ...*recipes.InterProcessMutex) []*attempt {
+func (w *world) queue(ms ...recipes.InterProcessLock) []*attempt {
 	w.Helper()
 	observer := w.client()
 	as := make([]*attempt, len(ms))

@@ -16,11 +16,9 @@ import (
 // It ends by whoever notices first: the session's context, the guard that
 // watches the node, a release, or a look at it.
 type hold struct {
+	node
 	line     *line
-	path     string
 	data     []byte
-	token    int64
-	session  *framework.Session
 	first    *Lease
 	done     chan struct{}   // closed when err is set
 	watching context.Context // the guard's, outlives done until the node is gone
@@ -42,24 +40,30 @@ type hold struct {
 type heldKey struct {
 	client *framework.Client
 	path   string
+	label  string // of the nodes: what it is held for
 }
 
-// newHold makes a hold of p's node with one lease, already ended if the
-// session is.
-func newHold(p *place, conn context.Context) *hold {
+// A node is an ephemeral node that was made to hold something.
+type node struct {
+	path    string
+	token   int64 // see [Lease.Token]
+	session *framework.Session
+}
+
+// newHold makes a hold of n, a node of l's, with one lease, already ended if
+// the session is.
+func newHold(l *line, n node, conn context.Context) *hold {
 	h := &hold{
-		line:     p.line,
-		path:     p.path,
-		data:     p.line.settings.data,
-		token:    p.own.czxid,
-		session:  p.session,
+		node:     n,
+		line:     l,
+		data:     l.settings.data,
 		conn:     conn,
 		done:     make(chan struct{}),
 		contexts: make(map[*leaseContext]struct{}),
 		leases:   1,
 	}
 	h.watching, h.unwatch = context.WithCancel(context.Background())
-	h.first = newLease(h, p.line)
+	h.first = newLease(h, l)
 
 	look := func() { _ = h.look() }
 	detach := []func() bool{context.AfterFunc(h.session.Context(), look)}

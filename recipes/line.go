@@ -13,17 +13,6 @@ import (
 	"github.com/batonzk/baton/retry"
 )
 
-// A rule is what one recipe's line differs in from another's.
-type rule struct {
-	// label comes before the sequence number in the contenders' names.
-	label string
-	// blocker returns the index of the contender that must leave before own's
-	// turn can come, and -1 if it has come. queue is in order. Those that leave
-	// must only bring own's turn nearer, and none may come to stand ahead of
-	// one that is in line already.
-	blocker func(queue []contender, own int) int
-}
-
 // A line is one recipe's queue at one path: contenders, each an ephemeral
 // sequential node, stand in it in the order of their numbers. It has no
 // state but what it has already complained about.
@@ -31,7 +20,7 @@ type line struct {
 	client   *framework.Client
 	path     string
 	key      heldKey
-	rule     rule
+	rule     *rule
 	settings settings
 
 	mu       sync.Mutex
@@ -43,11 +32,11 @@ type line struct {
 // reportedMax bounds what a line remembers to have logged.
 const reportedMax = 1000
 
-func newLine(client *framework.Client, path string, r rule, s settings) *line {
+func newLine(client *framework.Client, path string, r *rule, s settings) *line {
 	return &line{
 		client:   client,
 		path:     path,
-		key:      heldKey{client: client.Root(), path: client.FullPath(path)},
+		key:      heldKey{client: client.Root(), path: client.FullPath(path), label: r.label},
 		rule:     r,
 		settings: s,
 		reported: make(map[string]struct{}),
@@ -81,19 +70,32 @@ func (l *line) enter(ctx context.Context, try bool) (*Lease, error) {
 
 // acquire joins the line, waits until its turn comes, and returns the first
 // lease of the hold. If try is set it does not wait but fails with ErrHeld.
-// Whatever else it returns, it leaves no node behind.
+func (l *line) acquire(ctx context.Context, try bool) (lease *Lease, err error) {
+	err = l.pass(ctx, try, func(p *place) error {
+		h, err := p.grant(ctx)
+		if err == nil {
+			lease = h.first
+		}
+		return err
+	})
+	return lease, err
+}
+
+// pass joins the line, waits until its turn comes, and calls turn with the
+// place. If try is set it does not wait but fails with ErrHeld. Unless turn
+// keeps the place, it leaves no node behind, whatever it returns.
 //
 // It joins again for as long as ctx allows: after the place was lost, at once
 // if that has not just happened; and, unless try is set, after the client has
 // found no server that takes it in for as long as its retry policy says.
-func (l *line) acquire(ctx context.Context, try bool) (*Lease, error) {
+func (l *line) pass(ctx context.Context, try bool, turn func(p *place) error) error {
 	var pauses pauses
 	for losses := 0; ; {
 		began := time.Now()
-		lease, err := l.attempt(ctx, try)
+		err := l.attempt(ctx, try, turn)
 		lost := errors.Is(err, errAgain)
 		if err == nil || ctx.Err() != nil || !lost && (try || !isOutage(err)) {
-			return lease, err
+			return err
 		}
 		l.logger().Info("joining the line again", "lock", l.path, "err", err)
 		if time.Since(began) > longestPause {
@@ -107,29 +109,27 @@ func (l *line) acquire(ctx context.Context, try bool) (*Lease, error) {
 			pauses.pause(ctx)
 		}
 		if ctx.Err() != nil {
-			return nil, withContext(ctx, err)
+			return withContext(ctx, err)
 		}
 	}
 }
 
-// attempt is one round of acquire. The error is errAgain if the place was
-// lost.
-func (l *line) attempt(ctx context.Context, try bool) (lease *Lease, err error) {
+// attempt is one round of pass. The error is errAgain if the place was lost.
+func (l *line) attempt(ctx context.Context, try bool, turn func(p *place) error) (err error) {
 	p, children, err := l.join(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.try = try
 	defer func() {
-		if lease == nil { // also if a hook or a log handler panics
+		if !p.kept { // also if a hook or a log handler panics
 			err = both(err, p.leave(ctx))
 		}
 	}()
-	h, err := p.take(ctx, children)
-	if err == nil {
-		return h.first, nil
+	if err := p.take(ctx, children, turn); err != nil {
+		return p.explain(withContext(ctx, err), time.Since(p.joined))
 	}
-	return nil, p.explain(withContext(ctx, err), time.Since(p.joined))
+	return nil
 }
 
 // isOutage reports whether err is of a time without servers, which passes.
@@ -166,7 +166,7 @@ func (l *line) join(ctx context.Context) (*place, []string, error) {
 
 // contenders returns those of children that take part, and logs the others.
 func (l *line) contenders(children []string) []contender {
-	queue, foreign := partition(l.rule.label, children)
+	queue, foreign := l.rule.partition(children)
 	for _, child := range foreign {
 		l.report(child, "ignoring a child that takes no part in the lock")
 	}

@@ -312,7 +312,7 @@ func (w *world) passAlong(first int32, numbers ...string) {
 		w.Fatal(err)
 	}
 	lease := w.acquire(w.mutex())
-	var ms []*recipes.InterProcessMutex
+	var ms []recipes.InterProcessLock
 	for range numbers {
 		ms = append(ms, w.mutex())
 	}
@@ -334,7 +334,7 @@ func (w *world) passAlong(first int32, numbers ...string) {
 				w.Error("a later one was granted")
 			}
 		}
-		ps, err := ms[0].Participants(w.ctx)
+		ps, err := w.mutex().Participants(w.ctx)
 		if err != nil || len(ps) != len(as)-i || ps[0].Path != lease.Path() || !ps[0].Holder {
 			w.Errorf("Participants: %v, %v, want %s and %d behind it", ps, err, lease.Path(), len(as)-i-1)
 		}
@@ -350,7 +350,7 @@ func TestOneWatchPerWaiter(t *testing.T) {
 		log := w.requests(func(r embedded.Request) bool { return r.Watch })
 		lease := w.acquire(w.mutex())
 		const waiters = 5
-		var ms []*recipes.InterProcessMutex
+		var ms []recipes.InterProcessLock
 		for range waiters {
 			ms = append(ms, w.mutex())
 		}

@@ -10,6 +10,7 @@ import (
 // A contender is a child of a line's root that takes part in the line.
 type contender struct {
 	name  string
+	label string // what it is in line for
 	seq   int32
 	czxid int64 // of its node's creation, 0 if it was not asked for
 }
@@ -28,7 +29,7 @@ func parseContender(label, child string) (contender, bool) {
 		return contender{}, false
 	}
 	seq, ok := parseSequence(child[i+len(label):])
-	return contender{name: child, seq: seq}, ok
+	return contender{name: child, label: label, seq: seq}, ok
 }
 
 func isProtection(prefix string) bool {
@@ -65,19 +66,6 @@ func compareFrom(pivot int32) func(a, b contender) int {
 		}
 		return cmp.Or(cmp.Compare(a.czxid, b.czxid), strings.Compare(a.name, b.name))
 	}
-}
-
-// partition splits a root's children into the contenders of a label, in no
-// order, and the rest.
-func partition(label string, children []string) (contenders []contender, foreign []string) {
-	for _, child := range children {
-		if c, ok := parseContender(label, child); ok {
-			contenders = append(contenders, c)
-		} else {
-			foreign = append(foreign, child)
-		}
-	}
-	return contenders, foreign
 }
 
 // lineUp sorts contenders as own sees them and returns own's index, -1 if it

@@ -70,7 +70,7 @@ func BenchmarkLineUp(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		queue, _ := partition("lock-", children)
+		queue, _ := mutexRule.partition(children)
 		lineUp(queue, queue[0])
 	}
 }
@@ -79,7 +79,7 @@ func TestOrderWrapsAround(t *testing.T) {
 	t.Parallel()
 	names := []string{"lock-2147483646", "lock-2147483647", "lock--2147483648", "lock--2147483647"}
 	for i := range names {
-		queue, _ := partition("lock-", names)
+		queue, _ := mutexRule.partition(names)
 		own, _ := parseContender("lock-", names[i])
 		if got := lineUp(queue, own); got != i {
 			t.Errorf("%s stands at %d, want %d", names[i], got, i)
@@ -115,7 +115,7 @@ func TestOrderIsTheSameForAll(t *testing.T) {
 
 func TestOrderOfEqualNumbers(t *testing.T) {
 	t.Parallel()
-	queue, _ := partition("lock-", []string{"lock-0000000007", "_c_x-lock-0000000007"})
+	queue, _ := mutexRule.partition([]string{"lock-0000000007", "_c_x-lock-0000000007"})
 	own := queue[0]
 	if got := lineUp(queue, own); got != 1 {
 		t.Errorf("%s stands at %d, want 1: names decide", own.name, got)
@@ -124,7 +124,7 @@ func TestOrderOfEqualNumbers(t *testing.T) {
 
 func TestLineUpWithoutOwn(t *testing.T) {
 	t.Parallel()
-	queue, foreign := partition("lock-", []string{"lock-0000000007", "workid"})
+	queue, foreign := mutexRule.partition([]string{"lock-0000000007", "workid"})
 	if got := lineUp(queue, contender{name: "lock-0000000008", seq: 8}); got != -1 {
 		t.Errorf("an absent contender stands at %d, want -1", got)
 	}

@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ type Participant struct {
 	Token     int64  // the fencing token that it has or would have
 	// Since is when it joined the line, by the servers' clock.
 	Since time.Time
-	// Holder says that it is at the head of the line.
+	// Holder says that it has nobody to wait for.
 	Holder bool
 	// Dead says that its node is not ephemeral: nobody alive owns it, and it
 	// is passed over.
@@ -30,23 +29,6 @@ type Participant struct {
 
 // readsAtOnce is how many participants are read at a time.
 const readsAtOnce = 16
-
-// Participants returns who stands in line, in the line's order, the holder
-// first. Children of the lock's path that take no part are left out. If
-// nobody is there it returns an empty slice.
-//
-// What it returns is what the server that the client is connected to knows;
-// it may lag behind, and line and nodes are not read at one moment.
-func (m *InterProcessMutex) Participants(ctx context.Context) ([]Participant, error) {
-	if m.err != nil {
-		return nil, m.err
-	}
-	ps, err := m.line.participants(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("recipes: participants of %s: %w", m.line.path, withContext(ctx, err))
-	}
-	return ps, nil
-}
 
 func (l *line) participants(ctx context.Context) ([]Participant, error) {
 	if err := ctx.Err(); err != nil {
@@ -59,7 +41,7 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 	if err != nil {
 		return nil, err
 	}
-	queue, _ := partition(l.rule.label, children)
+	queue, _ := l.rule.partition(children)
 	found := make([]*Participant, len(queue))
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(readsAtOnce)
@@ -98,10 +80,10 @@ func (l *line) participant(ctx context.Context, c contender) (*Participant, erro
 }
 
 // inOrder sorts those of queue that were found, as the newest living one of
-// them sees them, and marks the holder.
+// them sees them, and marks who holds what the line is for.
 func (l *line) inOrder(queue []contender, found []*Participant) []Participant {
 	byName := make(map[string]*Participant, len(found))
-	var alive []contender
+	var all []contender
 	var newest *Participant
 	var pivot int32
 	for i, p := range found {
@@ -111,19 +93,21 @@ func (l *line) inOrder(queue []contender, found []*Participant) []Participant {
 		byName[p.Name] = p
 		c := queue[i]
 		c.czxid = p.Token
-		alive = append(alive, c)
+		all = append(all, c)
 		if newest == nil || newest.Dead && !p.Dead || newest.Dead == p.Dead && p.Token > newest.Token {
 			newest, pivot = p, queue[i].seq
 		}
 	}
-	slices.SortFunc(alive, compareFrom(pivot))
-	out := make([]Participant, 0, len(alive))
-	held := false
-	for _, c := range alive {
-		p := *byName[c.name]
-		p.Holder = !held && !p.Dead
-		held = held || p.Holder
-		out = append(out, p)
+	slices.SortFunc(all, compareFrom(pivot))
+	out := make([]Participant, 0, len(all))
+	var living []contender
+	for _, c := range all {
+		p := byName[c.name]
+		if !p.Dead {
+			living = append(living, c)
+			p.Holder = l.rule.blocker(living, len(living)-1) < 0
+		}
+		out = append(out, *p)
 	}
 	return out
 }

@@ -19,6 +19,7 @@ type place struct {
 	session *framework.Session
 	joined  time.Time
 	try     bool // do not wait
+	kept    bool // the node is a hold's now
 
 	gone   bool                // somebody deleted the node
 	dead   map[string]struct{} // contenders that nobody alive owns
@@ -30,25 +31,25 @@ type place struct {
 	ours   bool                // that one holds the lock, and is of the same session
 }
 
-// take waits for the place's turn and makes it a hold. All of rule 1 has been
-// true at one moment of the servers' time when it does: the node was in the
-// list, or watched, its owner is the session, which lives at the end still,
-// and nobody ahead remained.
-func (p *place) take(ctx context.Context, children []string) (*hold, error) {
+// take waits for the place's turn and calls turn. All of rule 1 has been true
+// at one moment of the servers' time when it does: the node was in the list, or
+// watched, its owner is the session, which lives at the end still, and nobody
+// ahead remained.
+func (p *place) take(ctx context.Context, children []string, turn func(p *place) error) error {
 	if p.owner != p.session.ID() {
-		return nil, fmt.Errorf("%w: the node belongs to session %#x, not %#x", errAgain, p.owner, p.session.ID())
+		return fmt.Errorf("%w: the node belongs to session %#x, not %#x", errAgain, p.owner, p.session.ID())
 	}
 	for {
 		if err := p.await(ctx, children); err != nil {
-			return nil, err
+			return err
 		}
-		h, err := p.grant(ctx)
+		err := turn(p)
 		if !errors.Is(err, errSuspended) {
-			return h, err
+			return err
 		}
 		// See whether the place is still there when there is a connection.
 		if children, err = p.list(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
@@ -120,7 +121,7 @@ func (p *place) grant(ctx context.Context) (*hold, error) {
 	if p.line.settings.endWhenUnknown {
 		conn = p.session.ConnectionContext()
 	}
-	h := newHold(p, conn)
+	h := newHold(p.line, p.node(), conn)
 	err := ctx.Err()
 	if err == nil {
 		err = h.look() // last of all: what was granted in time may be late now
@@ -137,6 +138,10 @@ func (p *place) grant(ctx context.Context) (*hold, error) {
 		_ = h.end(err)
 		return nil, p.failure(ctx, err)
 	}
-	p.watch = nil // the guard's now
+	p.watch, p.kept = nil, true // the guard's now
 	return h, nil
+}
+
+func (p *place) node() node {
+	return node{path: p.path, token: p.own.czxid, session: p.session}
 }

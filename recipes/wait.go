@@ -13,17 +13,17 @@ import (
 // and must be listed again.
 //
 // It waits for one contender, with one watch on it. If that is the last one
-// in the way, no more can come ahead, so that its deletion is the grant
-// without another read. For rule 1, that own node is still there then, a
-// second watch stands on own node: within one connection the events come in
-// the order of the deletions.
+// in the way and leaves for good, no more can come ahead, so that its deletion
+// is the grant without another read. For rule 1, that own node is still there
+// then, a second watch stands on own node: within one connection the events
+// come in the order of the deletions.
 func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, error) {
 	for {
 		b := p.line.rule.blocker(queue, own)
 		if b < 0 {
 			return true, nil
 		}
-		p.ahead = own
+		p.ahead = p.line.rule.ahead(queue, own)
 		p.behind = framework.JoinPath(p.line.path, queue[b].name)
 		data, stat, watch, err := p.look(ctx)
 		if errors.Is(err, framework.ErrNoNode) {
@@ -50,7 +50,7 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		}
 		left, err := p.outwait(ctx, watch, next)
 		if left || err != nil {
-			return left && next && p.inOrder(), err
+			return left && next && p.line.rule.leavesForGood(queue[b]) && p.inOrder(), err
 		}
 	}
 }
