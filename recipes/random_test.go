@@ -1,0 +1,441 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/recipes"
+)
+
+// TestRandom has a few clients take, try for, give back and give up all kinds
+// of locks, one within another too, while sessions expire, connections break,
+// replies are lost and nodes are deleted, and compares what is granted with a
+// model: exclusion, limits, tokens that rise from holder to holder, and in the
+// end nobody who waits in vain and nothing left.
+func TestRandom(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		script := rapid.SliceOfN(rapid.Custom(drawLockStep), 5, 60).Draw(rt, "script")
+		var problems []string
+		synctest.Test(t, func(t *testing.T) {
+			srv, err := embedded.Start(embedded.WithContainerInterval(1000 * time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer srv.Close()
+			w := newWorld(t, srv, sessionTimeout)
+			w.srv = srv
+			defer w.closeClients()
+			m := newLockModel(w)
+			for _, s := range script {
+				m.step(s)
+			}
+			problems = m.finish()
+		})
+		if len(problems) > 0 {
+			rt.Fatal(strings.Join(problems, "\n"))
+		}
+	})
+}
+
+// A claim is what a grant takes of a resource, of which there are one or more
+// units. To share is to take one of a great many.
+type claim struct {
+	resource string
+	units    int
+	of       int
+}
+
+const allUnits = 1 << 20
+
+func exclusive(path string) claim { return claim{path, allUnits, allUnits} }
+
+// A player is one kind of lock in the hands of one client.
+type player struct {
+	name  string
+	claim []claim
+	enter func(ctx context.Context, try bool) ([]grantee, error)
+}
+
+// A grantee is what a lock hands out.
+type grantee interface {
+	Err() error
+	Release() error
+	Token() int64
+	Context(parent context.Context) context.Context
+}
+
+func lockPlayer(name string, l recipes.InterProcessLock, claims ...claim) player {
+	return player{name, claims, func(ctx context.Context, try bool) ([]grantee, error) {
+		enter := l.Acquire
+		if try {
+			enter = l.TryAcquire
+		}
+		lease, err := enter(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []grantee{lease}, nil
+	}}
+}
+
+// players are the locks that take part, on the same few paths for each client.
+func players(c *framework.Client) []player {
+	return []player{
+		lockPlayer("mutex", recipes.NewInterProcessMutex(c, "/mutex"), exclusive("/mutex")),
+	}
+}
+
+type lockStep struct {
+	What, Client, Player, Pick int
+	Patience, Pause            time.Duration
+}
+
+func drawLockStep(t *rapid.T) lockStep {
+	return lockStep{
+		What:   rapid.IntRange(0, len(lockSteps)-1).Draw(t, "what"),
+		Client: rapid.IntRange(0, 2).Draw(t, "client"),
+		Player: rapid.IntRange(0, 99).Draw(t, "player"),
+		Pick:   rapid.IntRange(0, 99).Draw(t, "pick"),
+		Patience: rapid.SampledFrom([]time.Duration{
+			0, 0, time.Microsecond, time.Millisecond, time.Second, 20 * time.Second,
+		}).Draw(t, "patience"), // 0 is for ever
+		Pause: rapid.SampledFrom([]time.Duration{
+			0, 0, time.Microsecond, time.Millisecond, time.Second, 15 * time.Second,
+		}).Draw(t, "pause"),
+	}
+}
+
+// lockSteps are what can happen; the likelier the more often it is there.
+var lockSteps = []func(m *lockModel, s lockStep){
+	(*lockModel).acquire, (*lockModel).acquire, (*lockModel).acquire, (*lockModel).acquire,
+	(*lockModel).acquireWithin, (*lockModel).acquireWithin,
+	(*lockModel).try,
+	(*lockModel).release, (*lockModel).release, (*lockModel).release,
+	(*lockModel).cancel,
+	(*lockModel).expire,
+	(*lockModel).drop,
+	(*lockModel).loseReply,
+	(*lockModel).cutBefore,
+	(*lockModel).silence,
+	(*lockModel).deleteNode,
+}
+
+// A modelGrant is something that was granted and not yet released.
+type modelGrant struct {
+	what   string
+	owner  int // those of one owner do not exclude each other
+	client *framework.Client
+	claims []claim
+	held   []grantee
+}
+
+// leases returns the leases that g consists of.
+func (g *modelGrant) leases() []*recipes.Lease {
+	var all []*recipes.Lease
+	for _, h := range g.held {
+		all = append(all, h.(*recipes.Lease))
+	}
+	return all
+}
+
+func (g *modelGrant) token() int64 { return g.held[0].Token() }
+
+// A waiter is a call that has not returned.
+type waiter struct {
+	what    string
+	cancel  context.CancelFunc
+	endless bool // it waits for as long as it takes
+}
+
+type lockModel struct {
+	*world
+	clients []*framework.Client
+	players [][]player
+
+	mu       sync.Mutex
+	owners   int
+	grants   []*modelGrant
+	waiters  map[*waiter]struct{}
+	tokens   map[string]int64 // of the last exclusive holder
+	expired  map[int64]bool   // sessions
+	deleted  map[string]bool  // nodes
+	problems []string
+}
+
+func newLockModel(w *world) *lockModel {
+	m := &lockModel{
+		world: w, waiters: make(map[*waiter]struct{}), tokens: make(map[string]int64),
+		expired: make(map[int64]bool), deleted: make(map[string]bool),
+	}
+	for range 3 {
+		c := w.client()
+		m.clients = append(m.clients, c)
+		m.players = append(m.players, players(c))
+	}
+	return m
+}
+
+// step lets one thing happen, and passes over one that is about the session of
+// a client that has none.
+func (m *lockModel) step(s lockStep) {
+	if m.client(s).Session() != nil {
+		lockSteps[s.What](m, s)
+	}
+	time.Sleep(s.Pause)
+	synctest.Wait()
+}
+
+func (m *lockModel) client(s lockStep) *framework.Client { return m.clients[s.Client] }
+
+func (m *lockModel) player(s lockStep) player {
+	ps := m.players[s.Client]
+	return ps[s.Player%len(ps)]
+}
+
+func (m *lockModel) acquire(s lockStep) { m.enter(m.ctx, s, m.newOwner(), false) }
+
+func (m *lockModel) try(s lockStep) { m.enter(m.ctx, s, m.newOwner(), true) }
+
+// acquireWithin acquires with a context of a lease of the same client.
+func (m *lockModel) acquireWithin(s lockStep) {
+	m.mu.Lock()
+	var g *modelGrant
+	for i := range m.grants {
+		if c := m.grants[(s.Pick+i)%len(m.grants)]; c.client == m.client(s) {
+			g = c
+			break
+		}
+	}
+	m.mu.Unlock()
+	if g != nil {
+		m.enter(g.held[0].Context(m.ctx), s, g.owner, false)
+	}
+}
+
+func (m *lockModel) newOwner() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.owners++
+	return m.owners
+}
+
+func (m *lockModel) enter(ctx context.Context, s lockStep, owner int, try bool) {
+	p := m.player(s)
+	wait := &waiter{what: fmt.Sprintf("%s of client %d", p.name, s.Client), endless: s.Patience == 0 && ctx == m.ctx}
+	if s.Patience > 0 {
+		ctx, wait.cancel = context.WithTimeout(ctx, s.Patience)
+	} else {
+		ctx, wait.cancel = context.WithCancel(ctx)
+	}
+	m.mu.Lock()
+	m.waiters[wait] = struct{}{}
+	m.mu.Unlock()
+	go func() {
+		defer wait.cancel()
+		held, err := p.enter(ctx, try)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.waiters, wait)
+		if err != nil {
+			m.refused(wait, err, try)
+			return
+		}
+		m.granted(&modelGrant{
+			what: wait.what, owner: owner, client: m.client(s), claims: p.claim, held: held,
+		})
+	}()
+}
+
+// refused judges the error of a call: faults are no reason for one who waits
+// for ever to give up.
+func (m *lockModel) refused(wait *waiter, err error, try bool) {
+	for _, known := range []error{
+		context.Canceled, context.DeadlineExceeded, recipes.ErrLost, recipes.ErrReleased, recipes.ErrDeadlock,
+	} {
+		if errors.Is(err, known) {
+			return
+		}
+	}
+	if try && (errors.Is(err, recipes.ErrHeld) || framework.IsRetryable(err)) {
+		return
+	}
+	m.problem("%s: %v", wait.what, err)
+}
+
+// live reports whether g excludes others. One whose end was forced does not,
+// since others may know of that first.
+func (m *lockModel) live(g *modelGrant) bool {
+	for _, l := range g.leases() {
+		if l.Err() != nil || m.expired[l.Session().ID()] || m.deleted[l.Path()] {
+			return false
+		}
+	}
+	return true
+}
+
+// granted judges a grant by those that are live.
+func (m *lockModel) granted(g *modelGrant) {
+	for _, c := range g.claims {
+		used := c.units
+		for _, other := range m.grants {
+			if other.owner != g.owner && m.live(other) {
+				used += other.units(c.resource)
+			}
+		}
+		if used > c.of && m.live(g) {
+			m.problem("%s was granted too much of %s", g.what, c.resource)
+		}
+		if c.units < c.of || !m.live(g) || m.holds(g.owner, c.resource) {
+			continue
+		}
+		if last := m.tokens[c.resource]; g.token() <= last {
+			m.problem("token %#x of %s does not exceed the last, %#x", g.token(), g.what, last)
+		}
+		m.tokens[c.resource] = g.token()
+	}
+	m.grants = append(m.grants, g)
+}
+
+func (g *modelGrant) units(resource string) int {
+	n := 0
+	for _, c := range g.claims {
+		if c.resource == resource {
+			n += c.units
+		}
+	}
+	return n
+}
+
+// holds reports whether an owner has a part of a resource already.
+func (m *lockModel) holds(owner int, resource string) bool {
+	for _, g := range m.grants {
+		if g.owner == owner && g.units(resource) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *lockModel) problem(format string, args ...any) {
+	m.problems = append(m.problems, fmt.Sprintf(format, args...))
+}
+
+// take takes one of the grants out of the model.
+func (m *lockModel) take(pick int) *modelGrant {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.grants) == 0 {
+		return nil
+	}
+	i := pick % len(m.grants)
+	g := m.grants[i]
+	m.grants = append(m.grants[:i:i], m.grants[i+1:]...)
+	return g
+}
+
+func (m *lockModel) release(s lockStep) {
+	if g := m.take(s.Pick); g != nil {
+		go func() {
+			for _, h := range g.held {
+				_ = h.Release() // what went wrong shows in the end
+			}
+		}()
+	}
+}
+
+func (m *lockModel) cancel(s lockStep) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := s.Pick
+	for wait := range m.waiters { // in no order, which is as good
+		if n -= 20; n < 0 {
+			wait.endless = false
+			wait.cancel()
+			return
+		}
+	}
+}
+
+func (m *lockModel) expire(s lockStep) {
+	id := m.client(s).Session().ID()
+	m.mu.Lock()
+	m.expired[id] = true
+	m.mu.Unlock()
+	_ = m.srv.ExpireSession(id) // it may have expired by itself
+}
+
+func (m *lockModel) drop(s lockStep) { m.srv.DropConnections(m.client(s).Session().ID()) }
+
+func (m *lockModel) loseReply(s lockStep) { m.srv.LoseReply(of(m.client(s), isWork)) }
+
+func (m *lockModel) cutBefore(s lockStep) { m.srv.CutBefore(of(m.client(s), isWork)) }
+
+// silence keeps a client and the server from hearing of each other.
+func (m *lockModel) silence(s lockStep) {
+	m.srv.Silence(m.client(s).Session().ID())
+	time.Sleep(s.Pause)
+	m.srv.Unsilence()
+}
+
+// deleteNode is what an administrator does who knows no better.
+func (m *lockModel) deleteNode(s lockStep) {
+	paths := m.ephemerals()
+	if len(paths) == 0 {
+		return
+	}
+	path := paths[s.Pick%len(paths)]
+	m.mu.Lock()
+	m.deleted[path] = true
+	m.mu.Unlock()
+	err := m.client(s).Delete(m.ctx, path, framework.AnyVersion)
+	if err != nil && !errors.Is(err, framework.ErrNoNode) && !framework.IsRetryable(err) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.problem("deleting %s: %v", path, err)
+	}
+}
+
+// finish ends the faults, has everything given back for as long as somebody
+// waits, and returns what was wrong.
+func (m *lockModel) finish() []string {
+	m.srv.Unsilence()
+	for range 100 {
+		time.Sleep(time.Minute)
+		for g := m.take(0); g != nil; g = m.take(0) {
+			for _, h := range g.held {
+				_ = h.Release()
+			}
+		}
+		m.mu.Lock()
+		waiting := len(m.waiters)
+		m.mu.Unlock()
+		if waiting == 0 {
+			break
+		}
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for wait := range m.waiters {
+		m.problem("%s waits in vain", wait.what)
+		wait.cancel()
+	}
+	if left := m.ephemerals(); len(left) > 0 {
+		m.problem("left behind: %v", left)
+	}
+	if left := m.srv.Watches(); len(left) > 0 {
+		m.problem("watches left behind: %v", left)
+	}
+	return m.problems
+}
