@@ -1,8 +1,12 @@
 package recipes_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +21,8 @@ import (
 )
 
 // The conformance tests need nothing of a server but its protocol: their
-// faults are the network's. They must pass on any.
+// faults are the network's. They must pass on any, with every kind of lock
+// that one holds at a time.
 var conformance = map[string]func(w *world){
 	"order and exclusion":     conformOrder,
 	"nodes":                   conformNodes,
@@ -40,8 +45,20 @@ var conformance = map[string]func(w *world){
 	"cancelled at every step": conformCancels,
 }
 
-func TestConformance(t *testing.T) {
+// conformers returns the tests by their names, those of all kinds of locks.
+func conformers() map[string]func(w *world) {
+	tests := make(map[string]func(w *world))
 	for name, test := range conformance {
+		for _, f := range []family{mutexes} {
+			tests[f.name+", "+name] = f.of(test)
+		}
+	}
+	return tests
+}
+
+func TestConformance(t *testing.T) {
+	tests := conformers()
+	for name, test := range tests {
 		t.Run("embedded/"+name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, test)
@@ -58,11 +75,11 @@ func TestConformance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conformOver(t, address.String())
+		conformOver(t, address.String(), tests)
 	})
 	t.Run("apache", func(t *testing.T) {
 		t.Parallel()
-		conformOver(t, testenv.StartApache(t, 1, apache.WithTick(conformTick)).Connect())
+		conformOver(t, testenv.StartApache(t, 1, apache.WithTick(conformTick)).Connect(), tests)
 	})
 }
 
@@ -71,9 +88,9 @@ const conformTick = 500 * time.Millisecond
 
 // conformOver runs the tests in real time. They run at the same time, each
 // below a chroot of its own.
-func conformOver(t *testing.T, connect string) {
+func conformOver(t *testing.T, connect string, tests map[string]func(w *world)) {
 	var chroots int
-	for name, test := range conformance {
+	for name, test := range tests {
 		chroots++
 		chroot := fmt.Sprintf("/test-%d", chroots)
 		t.Run(name, func(t *testing.T) {
@@ -90,29 +107,46 @@ func conformOver(t *testing.T, connect string) {
 			}
 			defer w.closeClients()
 			test(w)
-			w.eventually("no contender is left", func() bool { return w.noneAlive(admin, chroot+root) })
+			w.eventually("no contender is left", func() bool {
+				return len(w.alive(admin, w.family.line(chroot+root))) == 0
+			})
 		})
 	}
 }
 
-func (w *world) noneAlive(c *framework.Client, path string) bool {
+// alive returns the ephemeral children of path, with when they were created.
+func (w *world) alive(c *framework.Client, path string) map[string]int64 {
 	w.Helper()
-	ps, err := recipes.NewInterProcessMutex(c, path).Participants(w.ctx)
-	if err != nil {
-		w.Fatal(err)
-	}
-	for _, p := range ps {
-		if !p.Dead {
-			return false
+	created := make(map[string]int64)
+	for _, name := range w.children(c, path) {
+		stat, err := c.Exists(w.ctx, framework.JoinPath(path, name))
+		switch {
+		case errors.Is(err, framework.ErrNoNode):
+		case err != nil:
+			w.Fatal(err)
+		case stat.EphemeralOwner != 0:
+			created[framework.JoinPath(path, name)] = stat.Czxid
 		}
 	}
-	return true
+	return created
+}
+
+// last returns the path of the contender that joined last.
+func (w *world) last(c *framework.Client) string {
+	w.Helper()
+	created := w.alive(c, w.family.line(root))
+	if len(created) == 0 {
+		w.Fatal("nobody is in line")
+	}
+	return slices.MaxFunc(slices.Collect(maps.Keys(created)), func(a, b string) int {
+		return cmp.Compare(created[a], created[b])
+	})
 }
 
 func conformOrder(w *world) {
 	var ms []recipes.InterProcessLock
 	for range 3 {
-		m := w.mutex()
+		m := w.fresh()
 		ms = append(ms, m, m)
 	}
 	lease := w.acquire(ms[0])
@@ -131,7 +165,7 @@ func conformOrder(w *world) {
 
 func conformNodes(w *world) {
 	c := w.client()
-	lease := w.acquire(recipes.NewInterProcessMutex(c, root, recipes.WithData([]byte("me"))))
+	lease := w.acquire(w.lock(c, recipes.WithData([]byte("me"))))
 	data, stat, err := c.Get(w.ctx, lease.Path())
 	if err != nil || string(data) != "me" || stat.EphemeralOwner != lease.Session().ID() || stat.Czxid != lease.Token() {
 		w.Errorf("the node holds %q, %+v, %v", data, stat, err)
@@ -146,8 +180,8 @@ func conformNodes(w *world) {
 }
 
 func conformTry(w *world) {
-	lease := w.acquire(w.mutex())
-	m := w.mutex()
+	lease := w.acquire(w.fresh())
+	m := w.fresh()
 	_, err := m.TryAcquire(w.ctx)
 	wantErr(w, "TryAcquire", err, recipes.ErrHeld)
 	w.release(lease)
@@ -160,14 +194,14 @@ func conformTry(w *world) {
 }
 
 func conformReentry(w *world) {
-	m := w.mutex()
+	m := w.fresh()
 	lease := w.acquire(m)
 	again, err := m.Acquire(lease.Context(w.ctx))
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.release(lease)
-	_, err = w.mutex().TryAcquire(w.ctx)
+	_, err = w.fresh().TryAcquire(w.ctx)
 	wantErr(w, "TryAcquire after one release of two", err, recipes.ErrHeld)
 	w.release(again)
 	w.release(w.acquire(m))
@@ -175,11 +209,12 @@ func conformReentry(w *world) {
 
 func conformForeign(w *world) {
 	c := w.client()
-	names := []string{"0", "0000000000", "workid", "-lock-", "_c_x-lock-0000000000", "lock-0000000000"}
+	line, label := w.family.line(root), w.family.label
+	names := []string{"0", "0000000000", "workid", "-" + label, "_c_x-" + label + "0000000000", label + "0000000000"}
 	for _, name := range names {
-		w.put(c, root+"/"+name)
+		w.put(c, line+"/"+name)
 	}
-	a, b := w.mutex(), w.mutex()
+	a, b := w.fresh(), w.fresh()
 	for range 2 {
 		lease := w.acquire(a)
 		waiting := w.queue(b)[0]
@@ -187,7 +222,7 @@ func conformForeign(w *world) {
 		w.release(w.wait(waiting))
 	}
 	for _, name := range names {
-		if !strings.Contains(w.log.String(), "child="+root+"/"+name+"\n") {
+		if !strings.Contains(w.log.String(), "child="+line+"/"+name+"\n") {
 			w.Errorf("the log does not name %s", name)
 		}
 	}
@@ -195,11 +230,11 @@ func conformForeign(w *world) {
 
 func conformReconnect(w *world) {
 	c := w.client()
-	lease := w.acquire(recipes.NewInterProcessMutex(c, root))
+	lease := w.acquire(w.lock(c))
 	ctx := lease.Context(w.ctx)
 	other := w.client()
-	m := recipes.NewInterProcessMutex(other, root)
-	as := w.queue(m, w.mutex(), m)
+	m := w.lock(other)
+	as := w.queue(m, w.fresh(), m)
 	for _, c := range []*framework.Client{c, other} {
 		w.link(c).refuse(true)
 		w.link(c).drop()
@@ -221,9 +256,9 @@ func conformReconnect(w *world) {
 
 func (w *world) conformLoss(fault func(l *link)) {
 	c := w.client()
-	lease := w.acquire(recipes.NewInterProcessMutex(c, root))
+	lease := w.acquire(w.lock(c))
 	ctx := lease.Context(w.ctx)
-	waiting := w.queue(w.mutex())[0]
+	waiting := w.queue(w.fresh())[0]
 	fault(w.link(c))
 	<-ctx.Done()
 	lost := time.Now()
@@ -239,9 +274,9 @@ func (w *world) conformLoss(fault func(l *link)) {
 }
 
 func conformSessionLostInLine(w *world) {
-	lease := w.acquire(w.mutex())
+	lease := w.acquire(w.fresh())
 	c := w.client()
-	waiting := w.queue(recipes.NewInterProcessMutex(c, root))[0]
+	waiting := w.queue(w.lock(c))[0]
 	session := c.Session()
 	w.link(c).refuse(true)
 	w.link(c).drop()
@@ -260,14 +295,14 @@ func conformSessionLostInLine(w *world) {
 
 func conformGivesUp(w *world) {
 	c := w.client()
-	lease := w.acquire(w.mutex())
-	as := w.queue(w.mutex(), w.mutex(), w.mutex())
+	lease := w.acquire(w.fresh())
+	as := w.queue(w.fresh(), w.fresh(), w.fresh())
 	for _, i := range []int{1, 0} {
 		as[i].cancel()
 		<-as[i].done
 		wantErr(w, "Acquire", as[i].err, context.Canceled)
 	}
-	w.shortly("the nodes are gone", func() bool { return len(w.children(c, root)) == 2 })
+	w.shortly("the nodes are gone", func() bool { return len(w.children(c, w.family.line(root))) == 2 })
 	if as[2].returned() {
 		w.Error("granted while the lock is held")
 	}
@@ -277,12 +312,12 @@ func conformGivesUp(w *world) {
 
 func conformNodeDeleted(w *world) {
 	outsider := w.client()
-	lease := w.acquire(w.mutex())
+	lease := w.acquire(w.fresh())
 	ctx := lease.Context(w.ctx)
-	waiting := w.queue(w.mutex())[0]
+	waiting := w.queue(w.fresh())[0]
 	mine := w.last(outsider)
 	w.remove(outsider, mine)
-	w.eventually("the waiter joins again", func() bool { return len(w.children(outsider, root)) == 2 })
+	w.eventually("the waiter joins again", func() bool { return len(w.children(outsider, w.family.line(root))) == 2 })
 	w.returned(lease)
 	w.remove(outsider, lease.Path())
 	<-ctx.Done()
@@ -297,7 +332,8 @@ func conformNodeDeleted(w *world) {
 
 func conformRevocation(w *world) {
 	outsider := w.client()
-	m, heard := w.heardOf(w.client())
+	heard := make(chan *recipes.Lease, 10)
+	m := w.fresh(recipes.WithRevocationListener(func(l *recipes.Lease) { heard <- l }))
 	lease := w.acquire(m)
 	waiting := w.queue(m)[0]
 	w.revoke(outsider, lease.Path())
@@ -311,9 +347,12 @@ func conformRevocation(w *world) {
 
 func conformParticipants(w *world) {
 	c := w.client()
-	lease := w.acquire(w.mutex())
-	as := w.queue(w.mutex(), w.mutex())
-	ps, err := recipes.NewInterProcessMutex(c, root).Participants(w.ctx)
+	lease := w.acquire(w.fresh())
+	as := w.queue(w.fresh(), w.fresh())
+	observer := w.lock(c).(interface {
+		Participants(ctx context.Context) ([]recipes.Participant, error)
+	})
+	ps, err := observer.Participants(w.ctx)
 	if err != nil || len(ps) != 3 || !ps[0].Holder || ps[0].Path != lease.Path() || ps[1].Holder || ps[0].SessionID != lease.Session().ID() {
 		w.Errorf("Participants: %+v, %v", ps, err)
 	}
@@ -325,13 +364,13 @@ func conformParticipants(w *world) {
 
 func conformRootDeleted(w *world) {
 	c := w.client()
-	m := w.mutex()
+	m := w.fresh()
 	for range 3 {
 		w.release(w.acquire(m))
 		w.remove(c, root)
 	}
 	lease := w.acquire(m)
-	waiting := w.queue(w.mutex())[0]
+	waiting := w.queue(w.fresh())[0]
 	w.returned(lease)
 	if _, err := c.Multi(w.ctx, framework.DeleteOp(w.last(c), framework.AnyVersion),
 		framework.DeleteOp(lease.Path(), framework.AnyVersion), framework.DeleteOp(root, framework.AnyVersion)); err != nil {
@@ -348,12 +387,12 @@ func conformCrowd(w *world) {
 	// It is about numbers, on machines that may be slow.
 	long := framework.WithSessionTimeout(5 * w.timeout)
 	observer := w.client(long)
-	lease := w.acquire(recipes.NewInterProcessMutex(observer, root))
+	lease := w.acquire(w.lock(observer))
 	var ms []recipes.InterProcessLock
 	var cs []*framework.Client
 	for range clients {
 		c := w.client(long)
-		cs, ms = append(cs, c), append(ms, recipes.NewInterProcessMutex(c, root))
+		cs, ms = append(cs, c), append(ms, w.lock(c))
 	}
 	var done sync.WaitGroup
 	for i := range waiters {
@@ -363,7 +402,7 @@ func conformCrowd(w *world) {
 			w.release(w.acquire(ms[i%clients]))
 		}()
 	}
-	w.eventually("all stand in line", func() bool { return len(w.children(observer, root)) == waiters+1 })
+	w.eventually("all stand in line", func() bool { return len(w.children(observer, w.family.line(root))) == waiters+1 })
 	for _, c := range cs {
 		w.link(c).drop()
 	}
@@ -376,7 +415,7 @@ func conformContention(w *world) {
 	var done sync.WaitGroup
 	for range clients {
 		c := w.client()
-		m := recipes.NewInterProcessMutex(c, root)
+		m := w.lock(c)
 		for i := range each {
 			done.Add(1)
 			go func() {
@@ -405,12 +444,12 @@ func conformContention(w *world) {
 // conformCuts breaks the connection at one read or write after the other, in
 // an acquire that waits and a release.
 func (w *world) conformCuts(cutAt func(l *link, n int)) {
-	other := w.mutex()
+	other := w.fresh()
 	for n := 1; n <= 12; n++ {
 		c := w.client()
 		lease := w.acquire(other)
 		cutAt(w.link(c), n)
-		waiting := w.attempt(recipes.NewInterProcessMutex(c, root))
+		waiting := w.attempt(w.lock(c))
 		time.Sleep(w.timeout / 40)
 		w.release(lease)
 		w.release(w.wait(waiting))
@@ -424,8 +463,8 @@ func (w *world) conformCuts(cutAt func(l *link, n int)) {
 // random ones.
 func conformCancels(w *world) {
 	c, observer := w.client(), w.client()
-	m := recipes.NewInterProcessMutex(c, root)
-	lease := w.acquire(w.mutex())
+	m := w.lock(c)
+	lease := w.acquire(w.fresh())
 	for n := range 200 {
 		ctx, cancel := context.WithCancel(w.ctx)
 		ended := make(chan struct{})
@@ -438,7 +477,7 @@ func conformCancels(w *world) {
 		cancel()
 		<-ended
 	}
-	w.shortly("only the holder is left", func() bool { return len(w.children(observer, root)) == 1 })
+	w.shortly("only the holder is left", func() bool { return len(w.children(observer, w.family.line(root))) == 1 })
 	w.release(lease)
 	w.release(w.acquire(m))
 }

@@ -21,7 +21,11 @@ type scenario struct {
 	ahead int
 	dead  bool // a dead contender stands ahead of all
 	cold  bool // the lock's path does not exist yet
-	do    func(ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error)
+	try   bool // instead of waiting
+	// do is what the client under test does, if it is more than acquire or try.
+	do func(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error)
+	// loses says that do holds another lease meanwhile, which a fault may end.
+	loses bool
 }
 
 var scenarios = []scenario{
@@ -31,13 +35,19 @@ var scenarios = []scenario{
 	{name: "third in line", ahead: 2},
 	{name: "behind a dead one", dead: true},
 	{name: "behind a dead and a living one", dead: true, ahead: 1},
-	{name: "try, free", do: try},
-	{name: "try, held", do: try, ahead: 1},
-	{name: "try, behind a dead one", do: try, dead: true},
+	{name: "try, free", try: true},
+	{name: "try, held", try: true, ahead: 1},
+	{name: "try, behind a dead one", try: true, dead: true},
 }
 
-func try(ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error) {
-	return m.TryAcquire(ctx)
+func (sc scenario) run(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error) {
+	switch {
+	case sc.do != nil:
+		return sc.do(ctx, w, m)
+	case sc.try:
+		return m.TryAcquire(ctx)
+	}
+	return m.Acquire(ctx)
 }
 
 // A fault strikes at one request of the client under test.
@@ -167,7 +177,9 @@ func (s *strike) removeOwn() embedded.Verdict {
 // Rule 5, and no second holder: each fault, at each request that the client under test
 // sends in the course of each scenario. Nobody else holds while it holds,
 // nothing is left, the lock can be had, and the error says what happened.
-func TestFaultAtEveryStep(t *testing.T) {
+func TestFaultAtEveryStep(t *testing.T) { strikeEverywhere(t, mutexes, scenarios) }
+
+func strikeEverywhere(t *testing.T, fam family, scenarios []scenario) {
 	t.Parallel()
 	for _, sc := range scenarios {
 		for _, f := range faults {
@@ -175,7 +187,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 				t.Parallel()
 				steps := 0
 				for step, struck := 1, true; struck && !t.Failed(); step++ {
-					inBubble(t, func(w *world) { struck = w.strikeAt(step, sc, f) })
+					inBubble(t, fam.of(func(w *world) { struck = w.strikeAt(step, sc, f) }))
 					if struck {
 						steps++
 					}
@@ -193,8 +205,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 // whether there was such a request.
 func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	c, other := w.client(), w.client()
-	m := recipes.NewInterProcessMutex(c, root)
-	later := recipes.NewInterProcessMutex(other, root)
+	m, later := w.lock(c), w.rival(other)
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	var others sync.WaitGroup
@@ -248,12 +259,12 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 }
 
 // prepare makes the lock's path and what stands ahead.
-func (w *world) prepare(sc scenario, m *recipes.InterProcessMutex, others *sync.WaitGroup) {
+func (w *world) prepare(sc scenario, m recipes.InterProcessLock, others *sync.WaitGroup) {
 	if !sc.cold {
 		w.release(w.acquire(m))
 	}
 	if sc.dead {
-		w.put(w.clients[1], root+"/_c_dead-lock-", framework.WithMode(framework.PersistentSequential))
+		w.put(w.clients[1], w.family.line(root)+"/_c_dead-"+w.family.label, framework.WithMode(framework.PersistentSequential))
 	}
 	for range sc.ahead {
 		others.Add(1)
@@ -304,13 +315,9 @@ func (w *world) arm(step int, f fault, s *strike, struck *bool, other int64) (di
 }
 
 // timed acquires and checks that it does not take longer than it should.
-func (w *world) timed(sc scenario, f fault, ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error) {
-	acquire := sc.do
-	if acquire == nil {
-		acquire = func(ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error) { return m.Acquire(ctx) }
-	}
+func (w *world) timed(sc scenario, f fault, ctx context.Context, m recipes.InterProcessLock) (*recipes.Lease, error) {
 	began := time.Now()
-	lease, err := acquire(ctx, m)
+	lease, err := sc.run(ctx, w, m)
 	bound := time.Duration(sc.ahead+2) * soon
 	if !f.cancels {
 		bound += 3 * sessionTimeout
@@ -325,10 +332,11 @@ func (w *world) checkError(step int, sc scenario, f fault, err error) {
 	w.Helper()
 	what := fmt.Sprintf("step %d: Acquire", step)
 	switch {
-	case sc.do != nil && sc.ahead > 0 && errors.Is(err, recipes.ErrHeld):
+	case sc.loses && (f.ends || f.deletes) && errors.Is(err, recipes.ErrLost):
+	case sc.try && sc.ahead > 0 && errors.Is(err, recipes.ErrHeld):
 	case f.cancels:
 		wantErr(w, what, err, context.Canceled)
-	case sc.do != nil && f.ends && errors.Is(err, recipes.ErrHeld):
+	case sc.try && f.ends && errors.Is(err, recipes.ErrHeld):
 		// by the own node of the session that has ended, until the server knows
 	default:
 		w.Errorf("%s: %v", what, err)

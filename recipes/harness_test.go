@@ -30,6 +30,7 @@ const (
 type world struct {
 	*testing.T
 	srv     *embedded.Server // nil if the server is another
+	family  family           // of the lock that tests for all kinds work with
 	servers framework.Ensemble
 	timeout time.Duration // of sessions
 	ctx     context.Context
@@ -38,7 +39,7 @@ type world struct {
 	clients []*framework.Client
 	links   map[*framework.Client]*link
 	held    map[string][]*recipes.Lease // by lock: granted and not yet released by the test
-	tokens  map[string]int64            // by lock: the last
+	tokens  map[string]map[string]int64 // by lock and what it was held for: the last
 	log     syncBuffer
 }
 
@@ -68,9 +69,10 @@ func newWorld(t *testing.T, servers framework.Ensemble, timeout time.Duration) *
 	t.Cleanup(cancel)
 	return &world{
 		T: t, servers: servers, timeout: timeout, ctx: ctx,
+		family: mutexes,
 		links:  make(map[*framework.Client]*link),
 		held:   make(map[string][]*recipes.Lease),
-		tokens: make(map[string]int64),
+		tokens: make(map[string]map[string]int64),
 	}
 }
 
@@ -141,22 +143,52 @@ func (w *world) release(lease *recipes.Lease) {
 	w.returned(lease)
 }
 
-// granted checks that nobody else holds the lock, by what the leases say of
-// themselves, and that the tokens rise.
+// granted checks that no more hold the lock than may, by what the leases say
+// of themselves, and that the tokens rise among those that exclude each other.
 func (w *world) granted(lock string, lease *recipes.Lease) {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	others := 0
 	for _, other := range w.held[lock] {
-		if other.Err() == nil {
-			w.Errorf("two holders: %s was granted while %s is held", lease.Path(), other.Path())
+		if excludes(other, lease) && other.Err() == nil {
+			others++
 		}
 	}
-	if last := w.tokens[lock]; lease.Token() <= last {
-		w.Errorf("token %#x of %s does not exceed the last, %#x", lease.Token(), lease.Path(), last)
+	if others >= w.family.atOnce() {
+		w.Errorf("too many holders: %s was granted while %d others hold", lease.Path(), others)
+	}
+	if w.tokens[lock] == nil {
+		w.tokens[lock] = make(map[string]int64)
+	}
+	mine, last := heldFor(lease), w.tokens[lock]
+	for what, token := range last {
+		both := mine == shared && what == shared
+		equal := mine == shared && lease.Token() == token // of the writer that it was
+		if w.family.atOnce() == 1 && !both && !equal && lease.Token() <= token {
+			w.Errorf("token %#x of %s does not exceed the last, %#x", lease.Token(), lease.Path(), token)
+		}
 	}
 	w.held[lock] = append(w.held[lock], lease)
-	w.tokens[lock] = lease.Token()
+	last[mine] = max(last[mine], lease.Token())
+}
+
+// shared is what those hold for who do not exclude each other.
+const shared = "__READ__"
+
+// heldFor returns what comes before the number in the lease's node, without
+// what makes it unique.
+func heldFor(lease *recipes.Lease) string {
+	if strings.Contains(lease.Path(), shared) {
+		return shared
+	}
+	return ""
+}
+
+// excludes reports whether two leases exclude each other: unless both read,
+// or one was got from the other.
+func excludes(a, b *recipes.Lease) bool {
+	return !(heldFor(a) == shared && heldFor(b) == shared) && a.Token() != b.Token()
 }
 
 func (w *world) returned(lease *recipes.Lease) {
@@ -218,9 +250,10 @@ func (w *world) queue(ms ...recipes.InterProcessLock) []*attempt {
 	observer := w.client()
 	as := make([]*attempt, len(ms))
 	for i, m := range ms {
-		before := len(w.children(observer, m.Path()))
+		line := w.family.line(m.Path())
+		before := len(w.children(observer, line))
 		as[i] = w.attempt(m)
-		w.eventually("a contender joins", func() bool { return len(w.children(observer, m.Path())) > before })
+		w.eventually("a contender joins", func() bool { return len(w.children(observer, line)) > before })
 	}
 	w.settle()
 	return as

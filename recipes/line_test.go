@@ -53,16 +53,6 @@ func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 	}
 }
 
-// last returns the path of the contender that joined last.
-func (w *world) last(c *framework.Client) string {
-	w.Helper()
-	ps, err := recipes.NewInterProcessMutex(c, root).Participants(w.ctx)
-	if err != nil || len(ps) == 0 {
-		w.Fatalf("Participants: %v, %v", ps, err)
-	}
-	return ps[len(ps)-1].Path
-}
-
 // The waiter's own node goes first, then its predecessor: at no time is it
 // its turn.
 func TestOwnNodeDeletedBeforePredecessor(t *testing.T) {

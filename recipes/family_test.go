@@ -1,0 +1,61 @@
+package recipes_test
+
+import (
+	"cmp"
+
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/recipes"
+)
+
+// A maker makes locks of one kind, or of one side of a kind.
+type maker func(c *framework.Client, path string, opts ...recipes.Option) recipes.InterProcessLock
+
+// A family is a kind of lock, for the tests that all kinds pass.
+type family struct {
+	name  string
+	lock  maker
+	rival maker  // what excludes lock, if it is not lock itself
+	label string // before the number in the names of the nodes that are in the way
+	under string // where the line is, below the lock's path
+	limit int    // how many may hold at once, 1 if it is 0
+}
+
+var mutexes = family{
+	name:  "mutex",
+	label: "lock-",
+	lock: func(c *framework.Client, path string, opts ...recipes.Option) recipes.InterProcessLock {
+		return recipes.NewInterProcessMutex(c, path, opts...)
+	},
+}
+
+func (f family) atOnce() int { return cmp.Or(f.limit, 1) }
+
+// line returns the parent of the contenders of the lock at path.
+func (f family) line(path string) string { return path + f.under }
+
+// of makes the world one of another kind of lock.
+func (f family) of(test func(w *world)) func(w *world) {
+	return func(w *world) {
+		w.family = f
+		test(w)
+	}
+}
+
+// lock returns the lock at root.
+func (w *world) lock(c *framework.Client, opts ...recipes.Option) recipes.InterProcessLock {
+	return w.family.lock(c, root, opts...)
+}
+
+// rival returns at root what excludes the lock.
+func (w *world) rival(c *framework.Client, opts ...recipes.Option) recipes.InterProcessLock {
+	if w.family.rival == nil {
+		return w.lock(c, opts...)
+	}
+	return w.family.rival(c, root, opts...)
+}
+
+// fresh returns the lock at root for a new client.
+func (w *world) fresh(opts ...recipes.Option) recipes.InterProcessLock {
+	w.Helper()
+	return w.lock(w.client(), opts...)
+}
