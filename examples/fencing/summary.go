@@ -154,7 +154,7 @@ func (g *game) checkLeft(ctx context.Context) check {
 	case len(line) > 0:
 		c.err = fmt.Errorf("%d nodes, the first is %s", len(line), line[0].Path)
 	default:
-		c.err = g.servers.leftovers(g.judge.Session().ID())
+		c.err = g.servers.leftovers()
 	}
 	return c
 }
