@@ -22,7 +22,8 @@ const (
 type queue struct {
 	limit    int // how many bytes may wait before the connection is closed: nothing can hold events back
 	mu       sync.Mutex
-	changed  sync.Cond // of anything below
+	filled   sync.Cond // the writer waits for something to write
+	emptied  sync.Cond // the reader waits until less is waiting
 	segments []segment
 	spare    []byte // to be used for the next segment
 	bytes    int    // waiting or being written
@@ -47,7 +48,7 @@ type slot struct {
 
 func newQueue(limit int) *queue {
 	q := &queue{limit: limit}
-	q.changed.L = &q.mu
+	q.filled.L, q.emptied.L = &q.mu, &q.mu
 	return q
 }
 
@@ -70,7 +71,7 @@ func (q *queue) push(frame []byte, flushed bool) bool {
 	q.bytes += len(frame)
 	if !flushed && !q.writing && !q.woken {
 		q.woken = true
-		q.changed.Broadcast()
+		q.filled.Signal()
 	}
 	return first || q.bytes <= q.limit
 }
@@ -92,7 +93,7 @@ func (q *queue) fill(sl *slot, frame []byte) {
 	defer q.mu.Unlock()
 	sl.frame, sl.ready = frame, true
 	q.bytes += len(frame)
-	q.changed.Broadcast()
+	q.filled.Signal()
 }
 
 // ready reports whether there is something to be written. Caller holds mu.
@@ -122,7 +123,7 @@ func (q *queue) take() (frames []byte, ok bool) {
 		case !q.writing && q.finished:
 			return nil, false
 		}
-		q.changed.Wait()
+		q.filled.Wait()
 	}
 	return nil, false
 }
@@ -141,7 +142,8 @@ func (q *queue) next() []byte {
 	return s.frames
 }
 
-// wrote gives the turn to write back, and the buffer.
+// wrote gives the turn to write back, and the buffer. The writer need not know:
+// who had the turn looks once more whether anything is ready.
 func (q *queue) wrote(frames []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,7 +154,7 @@ func (q *queue) wrote(frames []byte) {
 	if cap(frames) <= keptBuffer {
 		q.spare = frames
 	}
-	q.changed.Broadcast()
+	q.emptied.Signal()
 }
 
 // full reports whether so much is waiting that it should be written.
@@ -168,7 +170,7 @@ func (q *queue) drain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.bytes > min(replyLimit, q.limit) && !q.closed {
-		q.changed.Wait()
+		q.emptied.Wait()
 	}
 }
 
@@ -177,7 +179,7 @@ func (q *queue) finish() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.finished = true
-	q.changed.Broadcast()
+	q.filled.Signal()
 }
 
 // close throws away what is waiting.
@@ -186,5 +188,6 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.segments, q.spare, q.bytes = nil, nil, 0
-	q.changed.Broadcast()
+	q.filled.Signal()
+	q.emptied.Signal()
 }
