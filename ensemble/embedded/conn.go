@@ -142,16 +142,25 @@ func (s *Server) deliver() {
 	for _, c := range s.undelivered {
 		c.traffic.sent.Add(c.told)
 		s.traffic.sent.Add(c.told)
-		if !c.out.push(c.events, false) {
+		if !c.queueEvents() {
 			c.close("client does not read")
 		}
-		c.events, c.told = c.events[:0], 0
-		if cap(c.events) > keptEvents {
-			c.events = nil
-		}
+		c.told = 0
 	}
 	clear(s.undelivered)
 	s.undelivered = s.undelivered[:0]
+}
+
+// queueEvents queues what tell has gathered. Much is given away, not copied.
+func (c *conn) queueEvents() bool {
+	if cap(c.events) > keptEvents {
+		events := c.events
+		c.events = nil
+		return c.out.give(events)
+	}
+	ok := c.out.push(c.events, false)
+	c.events = c.events[:0]
+	return ok
 }
 
 // reply is send for the connection's own reader, which flushes.

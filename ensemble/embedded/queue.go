@@ -60,7 +60,6 @@ func (q *queue) push(frame []byte, flushed bool) bool {
 	if q.finished || q.closed {
 		return true
 	}
-	first := q.bytes == 0
 	if n := len(q.segments); n > 0 && q.segments[n-1].slot == nil && len(q.segments[n-1].frames) < segmentBytes {
 		last := &q.segments[n-1]
 		last.frames = append(last.frames, frame...)
@@ -68,7 +67,24 @@ func (q *queue) push(frame []byte, flushed bool) bool {
 		q.segments = append(q.segments, segment{frames: append(q.spare[:0], frame...)})
 		q.spare = nil
 	}
-	q.bytes += len(frame)
+	return q.pushed(len(frame), flushed)
+}
+
+// give is push for many frames, which are the queue's from then on.
+func (q *queue) give(frames []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.finished || q.closed {
+		return true
+	}
+	q.segments = append(q.segments, segment{frames: frames})
+	return q.pushed(len(frames), false)
+}
+
+// pushed does what push promises, after n bytes were appended. Caller holds mu.
+func (q *queue) pushed(n int, flushed bool) bool {
+	first := q.bytes == 0
+	q.bytes += n
 	if !flushed && !q.writing && !q.woken {
 		q.woken = true
 		q.filled.Signal()

@@ -144,10 +144,26 @@ func (w *watchTable) removeFrom(conns map[*conn]watchMode, path string, c *conn)
 	}
 }
 
-// drop takes away all watches of c.
+// drop takes away all watches of c. There may be very many.
 func (w *watchTable) drop(c *conn) {
-	for _, path := range w.paths(c) {
-		w.remove(path, c)
+	of := w.byConn[c]
+	if of == nil {
+		return
+	}
+	delete(w.byConn, c)
+	w.total -= of.live
+	for path := range of.paths {
+		conns := w.byPath[path]
+		mode, there := conns[c]
+		if !there {
+			continue // it was over
+		}
+		if mode == recursive {
+			w.recursive--
+		}
+		if delete(conns, c); len(conns) == 0 {
+			delete(w.byPath, path)
+		}
 	}
 }
 
@@ -190,9 +206,9 @@ func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except to
 	if len(to) == 0 {
 		return nil
 	}
-	frame, skip := eventFrame(event, path), except.set()
+	frame, skip, anyone := eventFrame(event, path), except.set(), allowed(acl, wire.PermRead, nil)
 	for _, c := range to {
-		if !skip[c] && allowed(acl, wire.PermRead, c.ids) {
+		if !skip[c] && (anyone || allowed(acl, wire.PermRead, c.ids)) {
 			c.tell(frame)
 		}
 	}
