@@ -63,7 +63,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{srv: s, nc: nc, in: bufio.NewReaderSize(nc, 16<<10), out: newQueue(s.cfg.maxQueue), done: make(chan struct{})}
+	c := &conn{srv: s, nc: nc, in: bufio.NewReaderSize(nc, 16<<10), out: newQueue(s.cfg.maxQueue.connection, s.backlog), done: make(chan struct{})}
 	c.ids = []identity{{"ip", clientIP(nc)}}
 	c.number, c.since, c.began = s.connected.Add(1), time.Now(), s.clock.elapsed()
 	c.last.reset()
@@ -120,7 +120,9 @@ func (c *conn) send(frame []byte) {
 // exclusively.
 func (c *conn) tell(frame []byte) {
 	if l := c.session.lag.Load(); l != nil {
-		l.held = append(l.held, frame)
+		if l.hold(frame) > c.srv.cfg.maxQueue.connection {
+			c.close("too much is held back for a client that lags")
+		}
 		return
 	}
 	c.tellNow(frame)

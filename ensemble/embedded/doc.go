@@ -69,7 +69,16 @@
 //
 // Not for production. Nothing is written to disk: when the process ends, all
 // data is gone. There is one server, no ensemble, so it cannot fail over; of
-// the staleness of a follower it shows what [Server.Lag] makes. What clients
-// may use is limited ([WithMaxConnections] and its kin), but not how much they
-// store. It has no TLS of its own.
+// the staleness of a follower it shows what [Server.Lag] makes. It has no TLS
+// of its own.
+//
+// # Limits
+//
+// A client cannot make the server use memory without end, nor hold up others
+// for long: what is accepted is limited for a connection and in total, by
+// options with defaults that no sane client meets. There are limits for a
+// request ([WithMaxBuffer]), for what waits to be read ([WithMaxQueue]), and for
+// connections, sessions, watches, identities and the tree
+// ([WithMaxConnections], [WithMaxSessions], [WithMaxWatches], [WithMaxAuth],
+// [WithMaxTree]). An ACL may have 1,000 entries.
 package embedded

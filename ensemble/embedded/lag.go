@@ -13,6 +13,14 @@ type lag struct {
 	zxid int64
 	late []lateWatch // left meanwhile
 	held [][]byte    // events that are held back
+	size int         // bytes of them
+}
+
+// hold keeps an event and returns how many bytes of them there are.
+func (l *lag) hold(frame []byte) int {
+	l.held = append(l.held, frame)
+	l.size += len(frame)
+	return l.size
 }
 
 // A lateWatch is a watch that was left on what is perhaps no longer so.
@@ -120,15 +128,15 @@ func (s *Server) zxidOf(c *conn) int64 {
 
 // watch leaves a watch of c. Caller holds s.mu exclusively.
 func (s *Server) watch(table *watchTable, path string, c *conn, mode watchMode) {
-	table.add(path, c, mode)
-	if l := c.session.lag.Load(); l != nil {
+	added := table.add(path, c, mode)
+	if l := c.session.lag.Load(); l != nil && added {
 		l.late = append(l.late, lateWatch{path, table == &s.dataWatches})
 	}
 }
 
 // clone copies a tree. Data and ACLs are shared: they are never changed.
 func (t *tree) clone() *tree {
-	c := &tree{nodes: make(map[string]*node, len(t.nodes)), reap: map[string]*node{}, seq: t.seq, size: t.size, quotas: maps.Clone(t.quotas)}
+	c := &tree{nodes: make(map[string]*node, len(t.nodes)), reap: map[string]*node{}, seq: t.seq, size: t.size, aclSize: t.aclSize, quotas: maps.Clone(t.quotas)}
 	root := t.nodes["/"].clone(c, "")
 	c.nodes["/"], c.nodes[""] = root, root
 	return c

@@ -1,6 +1,9 @@
 package embedded
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 const (
 	// replyLimit is how many bytes may wait for a client that does not read
@@ -20,7 +23,8 @@ const (
 // until they are written: the connection's reader when it has nothing else to
 // do, which saves a switch of goroutines, else its writer.
 type queue struct {
-	limit    int // how many bytes may wait before the connection is closed: nothing can hold events back
+	limit    int      // how many bytes may wait before the connection is closed: nothing can hold events back
+	all      *backlog // this queue's and all others'
 	mu       sync.Mutex
 	filled   sync.Cond // the writer waits for something to write
 	emptied  sync.Cond // the reader waits until less is waiting
@@ -32,6 +36,33 @@ type queue struct {
 	finished bool   // nothing more will come
 	closed   bool   // nothing more shall be sent
 }
+
+// queueLimits are how many bytes may wait for clients to read them.
+type queueLimits struct{ connection, total int }
+
+// A backlog is what waits in all queues of a server.
+type backlog struct {
+	limit   int64
+	bytes   atomic.Int64
+	crowded chan struct{} // gets a value when there is more than limit
+}
+
+func newBacklog(limit int) *backlog {
+	return &backlog{limit: int64(limit), crowded: make(chan struct{}, 1)}
+}
+
+// add accounts for n bytes more, or less.
+func (b *backlog) add(n int) {
+	if b.bytes.Add(int64(n)) > b.limit && n > 0 {
+		select {
+		case b.crowded <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// over reports whether more waits than may.
+func (b *backlog) over() bool { return b.bytes.Load() > b.limit }
 
 // A segment is some frames, or the place of one that is not there yet and
 // holds up all that is behind it.
@@ -46,8 +77,8 @@ type slot struct {
 	ready bool
 }
 
-func newQueue(limit int) *queue {
-	q := &queue{limit: limit}
+func newQueue(limit int, all *backlog) *queue {
+	q := &queue{limit: limit, all: all}
 	q.filled.L, q.emptied.L = &q.mu, &q.mu
 	return q
 }
@@ -85,6 +116,7 @@ func (q *queue) give(frames []byte) bool {
 func (q *queue) pushed(n int, flushed bool) bool {
 	first := q.bytes == 0
 	q.bytes += n
+	q.all.add(n)
 	if !flushed && !q.writing && !q.woken {
 		q.woken = true
 		q.filled.Signal()
@@ -108,7 +140,11 @@ func (q *queue) fill(sl *slot, frame []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	sl.frame, sl.ready = frame, true
+	if q.closed {
+		return
+	}
 	q.bytes += len(frame)
+	q.all.add(len(frame))
 	q.filled.Signal()
 }
 
@@ -166,11 +202,19 @@ func (q *queue) wrote(frames []byte) {
 	q.writing = false
 	if !q.closed {
 		q.bytes -= len(frames)
+		q.all.add(-len(frames))
 	}
 	if cap(frames) <= keptBuffer {
 		q.spare = frames
 	}
 	q.emptied.Signal()
+}
+
+// waiting returns how many bytes wait.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes
 }
 
 // full reports whether so much is waiting that it should be written.
@@ -203,6 +247,7 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
+	q.all.add(-q.bytes)
 	q.segments, q.spare, q.bytes = nil, nil, 0
 	q.filled.Signal()
 	q.emptied.Signal()

@@ -27,6 +27,7 @@ type Server struct {
 	gate    *gate
 	hooks   hooks
 	due     due
+	backlog *backlog
 	refused atomic.Bool
 	frozen  atomic.Bool
 
@@ -70,6 +71,7 @@ func Start(opts ...Option) (*Server, error) {
 		cfg:          cfg,
 		clock:        newClock(),
 		gate:         newGate(),
+		backlog:      newBacklog(cfg.maxQueue.total),
 		closing:      make(chan struct{}),
 		conns:        make(map[*conn]struct{}),
 		listeners:    make(map[net.Listener]struct{}),

@@ -51,15 +51,16 @@ func newWatchTable(limits watchLimits) watchTable {
 	}
 }
 
-// add leaves a watch of c on path, unless c has ended.
-func (w *watchTable) add(path string, c *conn, mode watchMode) {
+// add leaves a watch of c on path, unless c has ended. It reports whether there
+// was none.
+func (w *watchTable) add(path string, c *conn, mode watchMode) bool {
 	if c.ended() {
-		return
+		return false
 	}
 	_, there := w.byPath[path][c]
 	if !there && (w.total >= w.limits.total || w.live(c) >= w.limits.connection) {
 		c.close("too many watches")
-		return
+		return false
 	}
 	if !there {
 		w.total++
@@ -85,6 +86,7 @@ func (w *watchTable) add(path string, c *conn, mode watchMode) {
 	if !there {
 		of.live++
 	}
+	return !there
 }
 
 // live returns the number of watches of c.
