@@ -2,6 +2,8 @@ package embedded_test
 
 import (
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,7 +39,8 @@ func allCases(t *testing.T) []scriptedCase {
 }
 
 // clientCodes are the errors that a client can provoke on a server that
-// stands alone, is set up as usual, and is told to enforce quotas.
+// stands alone, is set up as usual, and is told to enforce quotas. The package's
+// documentation says of each other why a client cannot.
 var clientCodes = []wire.Code{
 	wire.CodeRuntimeInconsistency, // the rest of a multi
 	wire.CodeMarshallingError, wire.CodeUnimplemented, wire.CodeBadArguments, wire.CodeNoNode, wire.CodeNoAuth,
@@ -81,9 +84,24 @@ func TestScriptsCoverEverything(t *testing.T) {
 			t.Errorf("no script provokes %v (%d)", code, code)
 		}
 	}
+	everyCodeIsExplained(t)
 	for part := range strings.FieldsSeq("create create2 createContainer createTTL delete setData check") {
 		if !ops["multi "+part] {
 			t.Errorf("no multi has %s", part)
+		}
+	}
+}
+
+// everyCodeIsExplained looks for the codes that no script provokes in doc.go.
+func everyCodeIsExplained(t *testing.T) {
+	t.Helper()
+	doc := string(must(os.ReadFile("doc.go")))
+	for code := wire.Code(-1); code > -200; code-- {
+		if unknown := strings.HasPrefix(code.String(), "code "); unknown || slices.Contains(clientCodes, code) {
+			continue
+		}
+		if !regexp.MustCompile(`[^0-9]` + strconv.Itoa(int(code)) + `\b`).MatchString(doc) {
+			t.Errorf("no script provokes %v (%d), and doc.go does not say why", code, code)
 		}
 	}
 }
