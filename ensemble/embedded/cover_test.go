@@ -2,12 +2,15 @@ package embedded_test
 
 import (
 	"os"
+	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/internal/wire"
 )
 
@@ -127,6 +130,27 @@ func TestScriptsCoverWatches(t *testing.T) {
 	for event := range strings.SplitSeq("created deleted changed children", " ") {
 		if !strings.Contains(text, "\n< w: "+event+" /") {
 			t.Errorf("no event %q", event)
+		}
+	}
+}
+
+// Each fault, and each way to look inside, has an example.
+func TestEveryMethodHasAnExample(t *testing.T) {
+	var text string
+	for _, file := range must(filepath.Glob("example*_test.go")) {
+		text += string(must(os.ReadFile(file)))
+	}
+	server := reflect.TypeFor[*embedded.Server]()
+	for i := range server.NumMethod() {
+		method := server.Method(i)
+		switch method.Name {
+		case "Servers", "Chroot", "DialContext": // for package framework
+			continue
+		case "Serve", "Close": // in other examples
+			continue
+		}
+		if !strings.Contains(text, "func ExampleServer_"+method.Name+"()") {
+			t.Errorf("no example of %s", method.Name)
 		}
 	}
 }
