@@ -128,3 +128,41 @@ func TestServeAlone(t *testing.T) {
 		t.Error("Serve took an option that makes no sense")
 	}
 }
+
+// To stand still and to be silent do not end each other.
+func TestFreezeAndSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := start(t)
+		a, b := connect(t, srv), connect(t, srv)
+		a.create("/e", "", wire.ModeEphemeral)
+		srv.Lag(b.session.SessionID)
+		a.set("/e", "new")
+		heard := func(c *client, within time.Duration) bool {
+			c.send(wire.OpPing, new(wire.Empty))
+			c.deadline = within
+			_, err := c.frame()
+			return err == nil
+		}
+		srv.Freeze()
+		srv.Silence(a.session.SessionID)
+		srv.Unsilence()
+		if heard(a, time.Minute) {
+			t.Error("the end of silence has ended the freeze")
+		}
+		if len(srv.Sessions()) != 2 {
+			t.Error("a session has expired while frozen")
+		}
+		srv.Silence(a.session.SessionID)
+		srv.Unfreeze() // both sessions are over by now
+		b.gone()
+		if _, there := srv.Node("/e"); there {
+			t.Error("the session has not expired")
+		}
+		if _, err := a.receive(wire.XidPing, nil); ended(err) {
+			t.Error("the silenced connection has ended")
+		}
+		srv.Unsilence()
+		a.deadline = 10 * time.Second
+		a.gone()
+	})
+}
