@@ -119,17 +119,6 @@ func (c *conn) send(frame []byte) {
 // tell has the frame of an event sent by deliver. Caller holds srv.mu
 // exclusively.
 func (c *conn) tell(frame []byte) {
-	if l := c.session.lag.Load(); l != nil {
-		if l.hold(frame) > c.srv.cfg.maxQueue.connection {
-			c.close("too much is held back for a client that lags")
-		}
-		return
-	}
-	c.tellNow(frame)
-}
-
-// tellNow is tell, also for a session that lags.
-func (c *conn) tellNow(frame []byte) {
 	if c.told == 0 {
 		c.srv.undelivered = append(c.srv.undelivered, c)
 	}

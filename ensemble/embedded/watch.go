@@ -195,7 +195,7 @@ func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except to
 			continue
 		}
 		to = append(to, c)
-		if mode == oneShot {
+		if mode == oneShot && c.session.lag.Load() == nil {
 			w.removeFrom(conns, path, c)
 		}
 	}
@@ -210,11 +210,32 @@ func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except to
 	}
 	frame, skip, anyone := eventFrame(event, path), except.set(), allowed(acl, wire.PermRead, nil)
 	for _, c := range to {
-		if !skip[c] && (anyone || allowed(acl, wire.PermRead, c.ids)) {
+		tell := !skip[c] && (anyone || allowed(acl, wire.PermRead, c.ids))
+		switch l := c.session.lag.Load(); {
+		case l != nil:
+			w.hold(l, c, path, event, frame, tell)
+		case tell:
 			c.tell(frame)
 		}
 	}
 	return to
+}
+
+// hold keeps the event for c, which lags, or the mere end of its watch.
+func (w *watchTable) hold(l *lag, c *conn, path string, event int32, frame []byte, tell bool) {
+	if !tell {
+		frame = nil
+	}
+	at := path
+	if mode, there := w.byPath[path][c]; !there || mode == recursive && event == wire.EventNodeChildrenChanged {
+		for ancestor := range ancestors(path) {
+			if mode, there := w.byPath[ancestor][c]; there && mode == recursive {
+				at = ancestor
+				break
+			}
+		}
+	}
+	l.hold(c, heldEvent{frame, w, at})
 }
 
 // told are connections, each once.
