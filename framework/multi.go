@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/batonzk/baton/internal/wire"
@@ -52,6 +53,7 @@ type multi struct {
 	marked  []markedPart
 	sentIn  *Session // the session in which it was last sent
 	made    bool     // it was executed
+	failed  int      // index of the part that made it fail
 	outcome []Result
 }
 
@@ -61,6 +63,9 @@ func (m *multi) prepare() error {
 		w, err := part.wire(m.client)
 		if err == nil && part.protected {
 			err = m.protect(i, w)
+		}
+		if _, create := w.Request.(*wire.CreateRequest); err == nil && part.parents && !create {
+			err = fmt.Errorf("%w: the parents of a %v", ErrInvalidOption, w.Code)
 		}
 		if err == nil && part.session != nil {
 			err = m.bind(*part.session)
@@ -93,6 +98,21 @@ func (m *multi) try(ctx context.Context, c *conn) error {
 		}
 		m.unknown = false
 	}
+	var err error
+	for range maxRounds {
+		err = m.execute(ctx, c)
+		if !errors.Is(err, ErrNoNode) || !m.parts[m.failed].parents {
+			return err
+		}
+		parent, _ := SplitPath(m.request.Ops[m.failed].Request.(*wire.CreateRequest).Path)
+		if _, err := m.client.core.makeParents(ctx, c, parent); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (m *multi) execute(ctx context.Context, c *conn) error {
 	m.sentIn = c.session
 	var r wire.MultiResponse
 	err := m.send(ctx, c, newCall(wire.OpMulti, &m.request, &r))
@@ -142,6 +162,7 @@ func (m *multi) results(sent []wire.Op, replies []wire.OpResult) ([]Result, erro
 			if code := reply.Err; code != wire.CodeOK && code != wire.CodeRuntimeInconsistency {
 				err := m.parts[i].failed(&answer{code: code, err: codeError(code)})
 				results[i].Err = err
+				m.failed = i
 				failed = m.blame(i, fmt.Errorf("%v: %w", sent[i].Code, err))
 			}
 		}

@@ -18,6 +18,7 @@ type Op struct {
 	view      *Client
 	session   **Session // that it is bound to, if not nil
 	protected bool
+	parents   bool
 	also      error
 	err       error
 }
@@ -59,6 +60,13 @@ func (o Op) Protected() Op {
 	return o
 }
 
+// WithParents returns o, a create, with what is missing of the node's parents
+// to be created first, as by [WithParents]. That is no part of the transaction.
+func (o Op) WithParents() Op {
+	o.parents = true
+	return o
+}
+
 // Or returns o with a meaning for its failure: if it is o that makes a multi
 // fail, the multi's error wraps err too, and is final. Of several calls the
 // last one's error comes first. A nil err changes nothing.
@@ -83,7 +91,7 @@ func (o Op) failed(err error) error {
 }
 
 // CreateOp creates a node. Without an ACL it gets the one of the client's
-// [ACLProvider]. Parents are not made.
+// [ACLProvider]. Parents are made only by [Op.WithParents].
 func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
 	acl = slices.Clone(acl)
 	return Op{path: path, size: len(data), make: func(c *Client) (wire.Op, error) {

@@ -226,6 +226,7 @@ func TestOpIn(t *testing.T) {
 			"nil session":     {set.In(nil)},
 			"another session": {set.In(old), set.In(c.Session())},
 			"protected set":   {set.Protected()},
+			"the parents of":  {set.WithParents()},
 			"no name":         {framework.CreateOp("/", nil, framework.Persistent).Protected().For(c.Root())},
 		} {
 			_, err := c.Multi(t.Context(), ops...)
@@ -239,6 +240,44 @@ func TestOpIn(t *testing.T) {
 		synctest.Wait()
 		if ops := log.ops(); len(ops) != 0 {
 			t.Fatalf("requests %v", ops)
+		}
+	})
+}
+
+// TestMultiWithParents makes them, whatever happens on the way, as containers.
+func TestMultiWithParents(t *testing.T) {
+	op := framework.CreateOp("/a/b/n", nil, framework.Ephemeral).Protected().WithParents()
+	for name, fault := range map[string]func(srv *embedded.Server){
+		"none":         func(*embedded.Server) {},
+		"cut":          func(srv *embedded.Server) { srv.CutBefore(isOp("createContainer")) },
+		"parents lost": func(srv *embedded.Server) { srv.LoseReply(isOp("createContainer")) },
+		"reply lost":   func(srv *embedded.Server) { srv.LoseReply(isOp("multi")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *embedded.Server) {
+				c := connect(t, srv, framework.WithNamespace("ns"))
+				fault(srv)
+				results, err := c.Multi(t.Context(), op)
+				if err != nil {
+					t.Fatal(err)
+				}
+				node(t, srv, "/ns"+results[0].Path)
+				for _, path := range []string{"/ns", "/ns/a", "/ns/a/b"} {
+					if n := node(t, srv, path); n.Mode != "container" {
+						t.Errorf("%s is %s", path, n.Mode)
+					}
+				}
+			})
+		})
+	}
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		_, err := c.Multi(t.Context(), op, framework.CheckOp("/none", 0))
+		if !errors.Is(err, framework.ErrNoNode) || !strings.Contains(err.Error(), "operation 1") {
+			t.Errorf("%v does not blame the part without parents to make", err)
+		}
+		if _, err := c.Multi(t.Context(), framework.CreateOp("/x/y", nil, framework.Persistent)); !errors.Is(err, framework.ErrNoNode) {
+			t.Errorf("without: %v", err)
 		}
 	})
 }
