@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/batonzk/baton/framework"
 )
@@ -77,5 +76,5 @@ func (s *permits) Participants(ctx context.Context) ([]Participant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(holders, waiting), nil
+	return append(holders, waiting...), nil
 }
