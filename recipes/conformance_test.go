@@ -56,6 +56,9 @@ func conformers() map[string]func(w *world) {
 			tests[f.name+", "+name] = f.of(test)
 		}
 	}
+	for name, test := range permitConformance {
+		tests["semaphore, "+name] = semaphores.of(test)
+	}
 	return tests
 }
 
