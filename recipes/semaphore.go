@@ -22,7 +22,12 @@ import (
 // A permit is given back by its release or by the end of its session. Nobody
 // holds permits while he waits for more of the same call: all are granted at
 // once, or none. [Lease.Token] is larger for each later grant; permits that
-// were granted together have the same.
+// were granted together have the same. As several hold at a time, the largest
+// token is not the only good one; [Lease.Check] tells.
+//
+// Foreign children of its nodes are ignored and dead permits are not counted;
+// both are logged. Curator counts them, so keep the path for the semaphore
+// alone. [Revoke] asks the holder of one permit, not one who waits in line.
 //
 // TryAcquire fails with [ErrHeld] if anybody is ahead in line, even one who
 // only tries himself, or there are too few permits.
