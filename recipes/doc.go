@@ -27,6 +27,9 @@
 // ephemeral, which nobody alive owns, is passed over; both are logged as
 // warnings.
 //
+// An [InterProcessSemaphore] has such a line too: whoever is first in it waits
+// for as many permits as it wants, and gets all of them at once.
+//
 // # Held, unknown, lost
 //
 // A lease lives in its client's session. While the connection is gone it is
