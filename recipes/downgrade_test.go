@@ -376,3 +376,51 @@ func TestDowngradeOutage(t *testing.T) {
 		})
 	}
 }
+
+// becomeReader is what the client under test does: it writes, becomes a
+// reader, and returns that lease.
+func becomeReader(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error) {
+	read := w.readers(w.clients[0])
+	return w.become(ctx, m.Acquire, read.Acquire, func() {})
+}
+
+// becomeReaderBefore is becomeReader with another writer in line.
+func becomeReaderBefore(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error) {
+	read := w.readers(w.clients[0])
+	return w.become(ctx, m.Acquire, read.Acquire, func() {
+		go func() { w.release(w.acquire(w.rival(w.clients[1]))) }()
+		time.Sleep(moment)
+	})
+}
+
+func tryBecomeReader(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error) {
+	read := w.readers(w.clients[0])
+	return w.become(ctx, m.TryAcquire, read.TryAcquire, func() {})
+}
+
+func (w *world) readers(c *framework.Client) *recipes.ReadLock {
+	return recipes.NewInterProcessReadWriteLock(c, root).ReadLock()
+}
+
+type acquire func(ctx context.Context) (*recipes.Lease, error)
+
+func (w *world) become(ctx context.Context, write, read acquire, meanwhile func()) (*recipes.Lease, error) {
+	writing, err := write(ctx)
+	if err != nil {
+		return nil, err
+	}
+	meanwhile()
+	// A fault may hold the release up until this has returned.
+	defer func() { go func() { _ = writing.Release() }() }()
+	return read(writing.Context(ctx))
+}
+
+// Each fault, at each request of a writer that becomes a reader.
+func TestDowngradeFaultAtEveryStep(t *testing.T) {
+	strikeEverywhere(t, writers, []scenario{
+		{name: "alone", do: becomeReader, loses: true},
+		{name: "after another", do: becomeReader, loses: true, ahead: 1},
+		{name: "before another", do: becomeReaderBefore, loses: true, passes: true},
+		{name: "try", do: tryBecomeReader, loses: true, try: true},
+	})
+}

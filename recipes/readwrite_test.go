@@ -532,3 +532,30 @@ func TestReadWriteMalformed(t *testing.T) {
 		w.returned(lease)
 	})
 }
+
+var readScenarios = []scenario{
+	{name: "free, path missing", cold: true},
+	{name: "free"},
+	{name: "behind a writer", ahead: 1},
+	{name: "behind two writers", ahead: 2},
+	{name: "behind a dead one", dead: true},
+	{name: "behind a dead and a living one", dead: true, ahead: 1},
+	{name: "try, free", try: true},
+	{name: "try, held", try: true, ahead: 1},
+	{name: "try, behind a dead one", try: true, dead: true},
+}
+
+func TestReadLockFaultAtEveryStep(t *testing.T) { strikeEverywhere(t, readers, readScenarios) }
+
+var writeScenarios = []scenario{
+	{name: "next in line", ahead: 1},
+	{name: "third in line", ahead: 2},
+	{name: "behind a dead and a living one", dead: true, ahead: 1},
+	{name: "try, held", try: true, ahead: 1},
+}
+
+func TestWriteLockFaultAtEveryStep(t *testing.T) {
+	for _, f := range []family{writers, writersAmongReaders} {
+		t.Run("behind "+f.label, func(t *testing.T) { strikeEverywhere(t, f, writeScenarios) })
+	}
+}
