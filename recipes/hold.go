@@ -31,6 +31,8 @@ type hold struct {
 	mu       sync.Mutex
 	err      error                      // why it ended, nil while it has not
 	leases   int                        // not yet released
+	taken    bool                       // the node was deleted while there were leases
+	request  *Revocation                // the last that was heard
 	contexts map[*leaseContext]struct{} // does not change once err is set, nil when all are done
 	detach   []func() bool              // undo what listens to session and connection
 }
@@ -194,9 +196,16 @@ func (h *hold) release() error {
 	// its watch is spent and need not be removed.
 	defer h.unwatch()
 	if err = h.delete(); errors.Is(err, errNodeDeleted) {
-		return h.lost(err)
+		return h.lost(h.deletion())
 	}
 	return err
+}
+
+// open reports whether others may hold the lock although there are leases.
+func (h *hold) open() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leases > 0 && (h.taken || h.session.Err() != nil)
 }
 
 // lost is the error of a hold that ended for the given reason.
