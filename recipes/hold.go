@@ -19,6 +19,7 @@ type hold struct {
 	node
 	line     *line
 	data     []byte
+	marker   string // see [GraceAfterCrash], "" if there is none
 	first    *Lease
 	done     chan struct{}   // closed when err is set
 	watching context.Context // the guard's, outlives done until the node is gone
@@ -195,7 +196,7 @@ func (h *hold) release() error {
 	// The guard hears of the deletion before the delete is answered, so that
 	// its watch is spent and need not be removed.
 	defer h.unwatch()
-	if err = h.delete(); errors.Is(err, errNodeDeleted) {
+	if err = h.giveUp(); errors.Is(err, errNodeDeleted) {
 		return h.lost(h.deletion())
 	}
 	return err
@@ -211,21 +212,25 @@ func (h *hold) open() bool {
 // lost is the error of a hold that ended for the given reason.
 func (h *hold) lost(why error) error { return fmt.Errorf("%w: %s: %w", ErrLost, h.path, why) }
 
-// delete deletes the node, waiting for about as long as the session can still
-// live without a connection.
-func (h *hold) delete() error {
+// giveUp deletes what the hold has made, waiting for about as long as the
+// session can still live without a connection. The marker goes first: whoever
+// comes when the node is gone need not find it. What it stands for is over.
+func (h *hold) giveUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), h.session.Timeout())
 	defer cancel()
-	return h.line.delete(ctx, h.path, h.session)
+	stays := h.line.unmark(ctx, h.marker)
+	return both(h.line.delete(ctx, h.path, h.session), stays)
 }
 
 // abandon lets go of the node of a lost hold. Mostly it has gone, or goes with
 // its session; but a hold that ended with the connection may be in a session
-// that lives on.
+// that lives on. The marker stays: the hold has failed.
 func (h *hold) abandon(err error) {
 	deleting := !errors.Is(err, errNodeDeleted) && h.session.Err() == nil && h.line.client.Go(func() {
 		defer h.unwatch()
-		_ = h.delete()
+		ctx, cancel := context.WithTimeout(context.Background(), h.session.Timeout())
+		defer cancel()
+		_ = h.line.delete(ctx, h.path, h.session)
 	})
 	if !deleting {
 		h.unwatch()

@@ -35,16 +35,17 @@ const leaveTime = time.Second
 // error says that the node stays.
 func (p *place) leave(ctx context.Context) error {
 	p.unwatch()
-	if p.gone || p.session.Err() != nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	defer context.AfterFunc(p.session.ConnectionContext(), cancel)()
-	if err := p.line.delete(ctx, p.path, p.session); errors.Is(err, errStays) {
-		return err
+	stays := p.line.unmark(ctx, p.marker)
+	if p.gone || p.session.Err() != nil {
+		return stays
 	}
-	return nil
+	if err := p.line.delete(ctx, p.path, p.session); errors.Is(err, errStays) {
+		return both(err, stays)
+	}
+	return stays
 }
 
 // explain adds to err what the place was waiting for, and for how long.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/batonzk/baton/framework"
 )
@@ -18,6 +19,7 @@ type settings struct {
 	revocation     func(*Lease)
 	endWhenRevoked bool
 	endWhenUnknown bool
+	grace          time.Duration // 0 for none
 	err            error
 }
 

@@ -18,8 +18,10 @@ type place struct {
 	owner   int64     // the ephemeral owner, as the server said
 	session *framework.Session
 	joined  time.Time
-	try     bool // do not wait
-	kept    bool // the node is a hold's now
+	try     bool   // do not wait
+	kept    bool   // the node is a hold's now
+	marker  string // the path of what claim has made, "" if nothing
+	claimed bool
 
 	gone   bool                // somebody deleted the node
 	dead   map[string]struct{} // contenders that nobody alive owns
@@ -114,14 +116,18 @@ func (p *place) persist(ctx context.Context, read func() error) error {
 	}
 }
 
-// grant makes a hold of the place. It fails with errSuspended if there is no
-// connection and the hold would end with that.
+// grant makes a hold of the place, after the grace if there is one. It fails
+// with errSuspended if there is no connection and the hold would end with that.
 func (p *place) grant(ctx context.Context) (*hold, error) {
+	if err := p.claim(ctx); err != nil {
+		return nil, err
+	}
 	var conn context.Context
 	if p.line.settings.endWhenUnknown {
 		conn = p.session.ConnectionContext()
 	}
 	h := newHold(p.line, p.node(), conn)
+	h.marker = p.marker
 	err := ctx.Err()
 	if err == nil {
 		err = h.look() // last of all: what was granted in time may be late now

@@ -14,6 +14,9 @@ type rule struct {
 	// place, which nobody who is in line already must overlook. Nil says that
 	// nobody does that.
 	rejoins func(other contender) bool
+	// graceful says that all who hold by this rule leave markers, and that
+	// blocks tells rightly whose markers close the lock, see [GraceAfterCrash].
+	graceful bool
 }
 
 func (r *rule) isBlocked(own, other contender) bool {
