@@ -21,7 +21,10 @@ type scenario struct {
 	ahead int
 	dead  bool // a dead contender stands ahead of all
 	cold  bool // the lock's path does not exist yet
-	do    func(ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error)
+	// grace is the lock's, after a crash, and crashed says that there was one.
+	grace   time.Duration
+	crashed bool
+	do      func(ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error)
 }
 
 var scenarios = []scenario{
@@ -34,6 +37,12 @@ var scenarios = []scenario{
 	{name: "try, free", do: try},
 	{name: "try, held", do: try, ahead: 1},
 	{name: "try, behind a dead one", do: try, dead: true},
+	{name: "grace, path missing", grace: grace, cold: true},
+	{name: "grace, next in line", grace: grace, ahead: 1},
+	{name: "grace, after a crash", grace: grace, crashed: true},
+	{name: "grace, next in line after a crash", grace: grace, ahead: 1, crashed: true},
+	{name: "grace, try", grace: grace, do: try},
+	{name: "grace, try after a crash", grace: grace, do: try, crashed: true},
 }
 
 func try(ctx context.Context, m *recipes.InterProcessMutex) (*recipes.Lease, error) {
@@ -193,8 +202,8 @@ func TestFaultAtEveryStep(t *testing.T) {
 // whether there was such a request.
 func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	c, other := w.client(), w.client()
-	m := recipes.NewInterProcessMutex(c, root)
-	later := recipes.NewInterProcessMutex(other, root)
+	m := recipes.NewInterProcessMutex(c, root, sc.options()...)
+	later := recipes.NewInterProcessMutex(other, root, sc.options()...)
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	var others sync.WaitGroup
@@ -218,6 +227,10 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 		w.checkError(step, sc, f, err)
 	}
 	others.Wait()
+	least := time.Duration(0)
+	if lease != nil && lease.Err() != nil && errors.Is(lease.Err(), recipes.ErrLost) {
+		least = sc.grace // it has failed
+	}
 	within := soon
 	switch {
 	case f.ends:
@@ -225,12 +238,15 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	case f.outage:
 		within = sessionTimeout / 2
 	}
+	if sc.crashed || f.ends || f.deletes {
+		within += sc.grace // at most: it may not have held
+	}
 	began := time.Now()
 	next, err := later.Acquire(w.ctx)
 	if err != nil {
 		w.Fatalf("step %d: afterwards: %v", step, err)
 	}
-	if took := time.Since(began); took > within {
+	if took := time.Since(began); took > within || took < least {
 		w.Errorf("step %d: afterwards the lock was to be had after %v", step, took)
 	}
 	w.granted(root, next)
@@ -240,17 +256,28 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	} else {
 		time.Sleep(within)
 	}
-	if left := w.ephemerals(); len(left) > 0 {
+	left := append(w.ephemerals(), w.children(other, markers)...)
+	if len(left) > 0 {
 		w.Errorf("step %d: left behind: %v", step, left)
 	}
 	w.srv.Unsilence()
 	return struck
 }
 
+func (sc *scenario) options() []recipes.Option {
+	if sc.grace == 0 {
+		return nil
+	}
+	return []recipes.Option{recipes.GraceAfterCrash(sc.grace)}
+}
+
 // prepare makes the lock's path and what stands ahead.
 func (w *world) prepare(sc scenario, m *recipes.InterProcessMutex, others *sync.WaitGroup) {
 	if !sc.cold {
 		w.release(w.acquire(m))
+	}
+	if sc.crashed {
+		w.put(w.clients[1], markers+"/_c_crashed-lock-0000000000")
 	}
 	if sc.dead {
 		w.put(w.clients[1], root+"/_c_dead-lock-", framework.WithMode(framework.PersistentSequential))
@@ -311,7 +338,7 @@ func (w *world) timed(sc scenario, f fault, ctx context.Context, m *recipes.Inte
 	}
 	began := time.Now()
 	lease, err := acquire(ctx, m)
-	bound := time.Duration(sc.ahead+2) * soon
+	bound := time.Duration(sc.ahead+2)*soon + 2*sc.grace // the place may be lost in it
 	if !f.cancels {
 		bound += 3 * sessionTimeout
 	}
@@ -325,7 +352,7 @@ func (w *world) checkError(step int, sc scenario, f fault, err error) {
 	w.Helper()
 	what := fmt.Sprintf("step %d: Acquire", step)
 	switch {
-	case sc.do != nil && sc.ahead > 0 && errors.Is(err, recipes.ErrHeld):
+	case sc.do != nil && (sc.ahead > 0 || sc.crashed) && errors.Is(err, recipes.ErrHeld):
 	case f.cancels:
 		wantErr(w, what, err, context.Canceled)
 	case sc.do != nil && f.ends && errors.Is(err, recipes.ErrHeld):

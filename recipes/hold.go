@@ -92,15 +92,25 @@ func (h *hold) look() error {
 	if ended {
 		return h.end(nil)
 	}
-	switch err := h.session.Err(); {
-	case errors.Is(err, ErrClosed):
-		return h.end(fmt.Errorf("recipes: lease ended: %s: %w", h.path, err))
+	switch err := h.sessionLoss(); {
 	case err != nil:
-		return h.end(h.lost(err))
+		return h.end(err)
 	case h.conn != nil && h.conn.Err() != nil:
 		return h.end(h.lost(errSuspended))
 	}
 	return nil
+}
+
+// sessionLoss says how the session ended, nil if it has not.
+func (h *hold) sessionLoss() error {
+	err := h.session.Err()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrClosed):
+		return fmt.Errorf("recipes: lease ended: %s: %w", h.path, err)
+	}
+	return h.lost(err)
 }
 
 // end ends the hold with err unless it has ended, and returns why it ended.
@@ -177,12 +187,16 @@ func (h *hold) released() error { return fmt.Errorf("%w: %s", ErrReleased, h.pat
 // node. The error is the loss, if the hold was lost before.
 func (h *hold) release() error {
 	err := h.look()
+	since := h.lossSince()
 	h.mu.Lock()
 	h.leases--
 	last := h.leases == 0
 	h.mu.Unlock()
 	if last {
 		err = h.end(h.released())
+	}
+	if since != nil && errors.Is(err, ErrRevoked) {
+		err = since
 	}
 	if errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) {
 		if last {
@@ -202,11 +216,19 @@ func (h *hold) release() error {
 	return err
 }
 
-// open reports whether others may hold the lock although there are leases.
-func (h *hold) open() bool {
+// lossSince says how a hold that has ended without a loss was lost before its
+// last release, nil if it was not.
+func (h *hold) lossSince() error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.leases > 0 && (h.taken || h.session.Err() != nil)
+	leases, taken := h.leases, h.taken
+	h.mu.Unlock()
+	switch {
+	case leases == 0:
+		return nil
+	case taken:
+		return h.lost(h.deletion())
+	}
+	return h.sessionLoss()
 }
 
 // lost is the error of a hold that ended for the given reason.
@@ -218,7 +240,10 @@ func (h *hold) lost(why error) error { return fmt.Errorf("%w: %s: %w", ErrLost, 
 func (h *hold) giveUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), h.session.Timeout())
 	defer cancel()
-	stays := h.line.unmark(ctx, h.marker)
+	inSession, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(h.session.Context(), stop)()
+	stays := h.line.unmark(inSession, h.marker)
 	return both(h.line.delete(ctx, h.path, h.session), stays)
 }
 

@@ -92,8 +92,8 @@ func newLease(h *hold, l *line) *Lease {
 // [Lease.Err] says, wrapping [ErrLost] or [ErrClosed]: the work it was to
 // protect may have been alone for a part of its time only. It wraps [ErrLost]
 // also if it is the release that finds the node gone. Nothing of a later holder
-// is touched. That a lease was revoked is no error of its release: the lock was
-// closed to others until then.
+// is touched. That a lease was revoked is no error of its release, if the lock
+// was closed to others until then.
 func (l *Lease) Release() error {
 	if l.returned.CompareAndSwap(false, true) {
 		defer close(l.released) // also if a hook panics
@@ -123,7 +123,7 @@ func (l *Lease) State() LeaseState {
 	switch {
 	case errors.Is(err, ErrReleased):
 		return LeaseReleased
-	case errors.Is(err, ErrRevoked) && !l.hold.open():
+	case errors.Is(err, ErrRevoked) && l.hold.lossSince() == nil:
 		return LeaseRevoked
 	case err != nil:
 		return LeaseLost

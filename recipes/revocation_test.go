@@ -239,6 +239,7 @@ func TestForce(t *testing.T) {
 			t.Errorf("Revoke returned after %v, %v", f.at.Sub(began), f.err)
 		}
 		next := w.wait(waiting)
+		w.settle()
 		wantErr(t, "the context", context.Cause(ctx), recipes.ErrLost)
 		err := lease.Release()
 		wantErr(t, "Release", err, recipes.ErrLost)
@@ -323,7 +324,7 @@ func TestForceAfterRevoked(t *testing.T) {
 		if lease.State() != recipes.LeaseLost {
 			t.Errorf("with its session gone the revoked lease is %v", lease.State())
 		}
-		_ = lease.Release()
+		wantErr(t, "Release", lease.Release(), recipes.ErrLost, framework.ErrSessionLost)
 		w.returned(lease)
 	})
 }
