@@ -434,6 +434,92 @@ func TestGraceSparesTheLiving(t *testing.T) {
 	})
 }
 
+// One whose node is deleted at the end of the grace does not take it for over.
+func TestGraceIsOverInThePlaceOnly(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		admin := w.client()
+		lease := w.acquire(w.graceful())
+		late, m := w.graceful(), w.graceful()
+		stop := w.srv.OnRequest(onMarkers("multi").once(func() { w.remove(admin, w.first(admin)) }))
+		defer stop()
+		a, b := w.queue(late)[0], w.queue(m)[0]
+		began := time.Now()
+		w.expire(lease)
+		time.Sleep(grace + soon)
+		if a.returned() || b.returned() {
+			t.Errorf("let in without a place: %v, before the grace was over: %v", a.returned(), b.returned())
+		}
+		w.release(w.wait(b))
+		if took := b.at.Sub(began); took != 2*grace {
+			t.Errorf("the next one was let in after %v", took)
+		}
+		w.release(w.wait(a))
+		w.checkMarkers(0)
+	})
+}
+
+// A process that dies, for good, at one step. Only while there is a marker is
+// the lock closed: from before it is held until what it protects is over.
+func TestGraceAfterCrashAtEachStep(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		op     string
+		marker bool // is what the request is about, else the lock's node
+		after  bool // the request was carried out
+		closed bool
+	}{
+		{"create2", false, true, false},
+		{"create2", true, false, false},
+		{"create2", true, true, true},
+		{"delete", true, false, true},
+		{"delete", true, true, false},
+		{"delete", false, false, false},
+		{"delete", false, true, false},
+	} {
+		t.Run(fmt.Sprintf("%s, of the marker: %v, done: %v", tc.op, tc.marker, tc.after), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				w.client()
+				c, m := w.client(), w.graceful()
+				w.release(w.acquire(m)) // so that no parents need be made
+				match := of(c, matcher(func(r embedded.Request) bool {
+					return op(tc.op)(r) && onMarkers(tc.op)(r) == tc.marker
+				}))
+				crash := func(r embedded.Request) embedded.Verdict {
+					if !match(r) {
+						return embedded.Pass
+					}
+					w.link(c).refuse(true)
+					_ = w.srv.ExpireSession(r.Session)
+					return embedded.Cut
+				}
+				if tc.after {
+					defer w.srv.OnReply(crash)()
+				} else {
+					defer w.srv.OnRequest(crash)()
+				}
+				ctx, cancel := context.WithTimeout(w.ctx, soon)
+				defer cancel()
+				lease, err := recipes.NewInterProcessMutex(c, root, recipes.GraceAfterCrash(grace)).Acquire(ctx)
+				if err == nil {
+					_ = lease.Release()
+				}
+				w.settle()
+				began, want := time.Now(), time.Duration(0)
+				if tc.closed {
+					want = grace
+				}
+				w.release(w.acquire(m))
+				if took := time.Since(began); took != want {
+					t.Errorf("let in after %v, want %v", took, want)
+				}
+				w.checkMarkers(0)
+			})
+		})
+	}
+}
+
 // The markers are where the lock is, for every view of it.
 func TestGraceThroughViews(t *testing.T) {
 	t.Parallel()

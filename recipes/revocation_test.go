@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -384,9 +385,9 @@ func (w *world) forceWithFault(step int, f fault) (struck bool) {
 	lease := w.acquire(m)
 	w.settle()
 	s := &strike{world: w}
-	asked := time.Now()
-	stop := w.srv.OnReply(op("setData").then(func() { asked = time.Now() }))
-	defer stop()
+	var asked atomic.Int64 // nanoseconds since began
+	began := time.Now()
+	defer w.srv.OnReply(op("setData").then(func() { asked.Store(int64(time.Since(began))) }))()
 	forcing := &forcing{}
 	returned := make(chan struct{})
 	s.returned = returned
@@ -398,7 +399,7 @@ func (w *world) forceWithFault(step int, f fault) (struck bool) {
 
 	err := recipes.Revoke(ctx, c, lease.Path(), recipes.WithReason("why"), recipes.WithDeadline(granted), recipes.WithForce())
 	close(returned)
-	took := time.Since(asked)
+	took := time.Since(began) - time.Duration(asked.Load())
 	what := fmt.Sprintf("step %d: Revoke", step)
 	switch {
 	case err == nil:
