@@ -90,9 +90,10 @@ func (l *line) acquire(ctx context.Context, try bool) (lease *Lease, err error) 
 // found no server that takes it in for as long as its retry policy says.
 func (l *line) pass(ctx context.Context, try bool, turn func(p *place) error) error {
 	var pauses pauses
+	asked := time.Now()
 	for losses := 0; ; {
 		began := time.Now()
-		err := l.attempt(ctx, try, turn)
+		err := l.attempt(ctx, asked, try, turn)
 		lost := errors.Is(err, errAgain)
 		if err == nil || ctx.Err() != nil || !lost && (try || !isOutage(err)) {
 			return err
@@ -114,19 +115,23 @@ func (l *line) pass(ctx context.Context, try bool, turn func(p *place) error) er
 	}
 }
 
-// attempt is one round of pass. The error is errAgain if the place was lost.
-func (l *line) attempt(ctx context.Context, try bool, turn func(p *place) error) (err error) {
+// attempt is one round of pass, for a caller who came at the time asked. The
+// error is errAgain if the place was lost.
+func (l *line) attempt(ctx context.Context, asked time.Time, try bool, turn func(p *place) error) (err error) {
 	p, children, err := l.join(ctx)
 	if err != nil {
 		return err
 	}
-	p.try = try
+	p.asked, p.try = asked, try
 	defer func() {
 		if !p.kept { // also if a hook or a log handler panics
 			err = both(err, p.leave(ctx))
 		}
 	}()
 	if err := p.take(ctx, children, turn); err != nil {
+		if errors.Is(err, errAgain) {
+			p.tell(WaitLost, bare{err})
+		}
 		return p.explain(withContext(ctx, err), time.Since(p.joined))
 	}
 	return nil

@@ -16,6 +16,7 @@ type Option func(*settings)
 type settings struct {
 	data           []byte
 	revocation     func(*Lease)
+	waiting        func(Wait)
 	endWhenRevoked bool
 	endWhenUnknown bool
 	err            error

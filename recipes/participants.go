@@ -63,20 +63,24 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 
 // participant reads one contender.
 func (l *line) participant(ctx context.Context, c contender) (*Participant, error) {
-	path := framework.JoinPath(l.path, c.name)
-	data, stat, err := l.client.Get(ctx, path)
+	data, stat, err := l.client.Get(ctx, framework.JoinPath(l.path, c.name))
 	if err != nil {
 		return nil, err
 	}
-	return &Participant{
+	p := l.newParticipant(c, data, stat)
+	return &p, nil
+}
+
+func (l *line) newParticipant(c contender, data []byte, stat framework.Stat) Participant {
+	return Participant{
 		Name:      c.name,
-		Path:      path,
+		Path:      framework.JoinPath(l.path, c.name),
 		Data:      data,
 		SessionID: stat.EphemeralOwner,
 		Token:     stat.Czxid,
 		Since:     stat.Created,
 		Dead:      stat.EphemeralOwner == 0,
-	}, nil
+	}
 }
 
 // inOrder sorts those of queue that were found, as the newest living one of

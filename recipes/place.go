@@ -17,6 +17,7 @@ type place struct {
 	own     contender // with its czxid
 	owner   int64     // the ephemeral owner, as the server said
 	session *framework.Session
+	asked   time.Time // when the caller came
 	joined  time.Time
 	try     bool // do not wait
 	kept    bool // the node is a hold's now
@@ -26,9 +27,9 @@ type place struct {
 	twins  map[string]int64    // contenders with the own number, and their creation
 	watch  *ownWatch           // on the own node, once next in line
 	ahead  int                 // contenders ahead, dead ones not counted
-	behind string              // the contender waited for
-	theirs []byte              // what that one's node holds
+	behind Participant         // the contender waited for
 	ours   bool                // that one holds the lock, and is of the same session
+	told   Wait                // what the listener was told last
 }
 
 // take waits for the place's turn and calls turn. All of rule 1 has been true
@@ -117,6 +118,7 @@ func (p *place) persist(ctx context.Context, read func() error) error {
 // grant makes a hold of the place. It fails with errSuspended if there is no
 // connection and the hold would end with that.
 func (p *place) grant(ctx context.Context) (*hold, error) {
+	p.tell(WaitGranted, nil)
 	var conn context.Context
 	if p.line.settings.endWhenUnknown {
 		conn = p.session.ConnectionContext()

@@ -24,7 +24,7 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 			return true, nil
 		}
 		p.ahead = p.line.rule.ahead(queue, own)
-		p.behind = framework.JoinPath(p.line.path, queue[b].name)
+		p.behind = Participant{Path: framework.JoinPath(p.line.path, queue[b].name)}
 		data, stat, watch, err := p.look(ctx)
 		if errors.Is(err, framework.ErrNoNode) {
 			return false, nil
@@ -32,7 +32,6 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		if err := p.failure(ctx, err); err != nil {
 			return false, err
 		}
-		p.theirs = data
 		if stat.EphemeralOwner == 0 {
 			stop(watch)
 			p.bury(queue[b].name)
@@ -42,11 +41,10 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		rest, last := without(queue, b), ownAfter(own, b)
 		next := p.line.rule.blocker(rest, last) < 0
 		p.ours = next && stat.EphemeralOwner == p.owner
+		p.behind = p.line.newParticipant(queue[b], data, stat)
+		p.behind.Holder = p.line.rule.blocker(queue, b) < 0
 		if p.try {
 			return false, ErrHeld
-		}
-		if p.ours {
-			p.line.waitsForItself(p.behind)
 		}
 		left, err := p.outwait(ctx, watch, next)
 		if left || err != nil {
@@ -67,9 +65,9 @@ func ownAfter(own, i int) int {
 func (p *place) look(ctx context.Context) (data []byte, stat framework.Stat, watch *framework.Watch, err error) {
 	err = p.persist(ctx, func() (err error) {
 		if p.try {
-			data, stat, err = p.line.client.Get(ctx, p.behind)
+			data, stat, err = p.line.client.Get(ctx, p.behind.Path)
 		} else {
-			data, stat, watch, err = p.line.client.GetW(ctx, p.behind)
+			data, stat, watch, err = p.line.client.GetW(ctx, p.behind.Path)
 		}
 		return err
 	})
@@ -90,7 +88,11 @@ func (p *place) bury(name string) {
 // its node has only changed. If p is next in line it watches its own node
 // too.
 func (p *place) outwait(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
-	defer watch.Stop()
+	defer watch.Stop() // also if the listener or a log handler panics
+	if p.ours {
+		p.line.waitsForItself(p.behind.Path)
+	}
+	p.tell(WaitJoined, nil)
 	for {
 		if next && p.watch == nil {
 			if err := p.watchOwn(ctx); err != nil {
