@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/recipes"
 )
@@ -200,7 +201,8 @@ func TestWaitListenerCostsNothing(t *testing.T) {
 	})
 }
 
-// A listener that panics leaves neither node nor watch behind: inBubble looks.
+// A listener that panics leaves neither node nor watch behind, not even for as
+// long as those ahead are there.
 func TestPanicInWaitListener(t *testing.T) {
 	t.Parallel()
 	for _, at := range []recipes.WaitEvent{
@@ -211,7 +213,8 @@ func TestPanicInWaitListener(t *testing.T) {
 			inBubble(t, func(w *world) {
 				holder, between := w.acquire(w.mutex()), w.queue(w.mutex())[0]
 				node := make(chan string, 1)
-				m := w.mutex(recipes.WithWaitListener(func(e recipes.Wait) {
+				c := w.client()
+				m := recipes.NewInterProcessMutex(c, root, recipes.WithWaitListener(func(e recipes.Wait) {
 					if e.Event == recipes.WaitJoined {
 						node <- e.Path
 					}
@@ -226,18 +229,28 @@ func TestPanicInWaitListener(t *testing.T) {
 				}()
 				path := <-node
 				w.settle()
-				if at == recipes.WaitLost {
-					w.remove(w.client(), path)
+				switch at {
+				case recipes.WaitLost:
+					w.remove(w.client(), path) // it looks when the line moves
+					between.cancel()
+				case recipes.WaitMoved:
+					between.cancel()
+				case recipes.WaitGranted:
+					between.cancel()
+					w.release(holder)
 				}
-				between.cancel()
-				<-between.done
-				w.settle()
-				w.release(holder)
 				if got := <-recovered; got != at {
 					t.Errorf("Acquire panicked with %v, want %v", got, at)
 				}
-				w.shortly("no contender is left", func() bool { return len(w.ephemerals()) == 0 })
-				w.release(w.acquire(w.mutex()))
+				w.shortly("its node is gone", func() bool { return !slices.Contains(w.ephemerals(), path) })
+				w.shortly("its watches are gone", func() bool {
+					return !slices.ContainsFunc(w.srv.Watches(), func(i embedded.WatchInfo) bool {
+						return i.Session == c.Session().ID()
+					})
+				})
+				between.cancel()
+				<-between.done
+				w.release(holder)
 			})
 		})
 	}
