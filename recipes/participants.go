@@ -15,7 +15,7 @@ import (
 type Participant struct {
 	Name      string // of its node
 	Path      string // of its node, as the lock's client knows it
-	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after [Revoke]
+	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after [Revoke]; nil if the client may not read it
 	SessionID int64  // of the session that its node dies with, 0 if none
 	Token     int64  // the fencing token that it has or would have
 	// Since is when it joined the line, by the servers' clock.
@@ -42,6 +42,15 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 		return nil, err
 	}
 	queue, _ := l.rule.partition(children)
+	found, err := l.read(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	return l.inOrder(queue, found), nil
+}
+
+// read reads contenders. Those that have left are nil in the result.
+func (l *line) read(ctx context.Context, queue []contender) ([]*Participant, error) {
 	found := make([]*Participant, len(queue))
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(readsAtOnce)
@@ -55,15 +64,17 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 			return err
 		})
 	}
-	if err := reads.Wait(); err != nil {
-		return nil, err
-	}
-	return l.inOrder(queue, found), nil
+	return found, reads.Wait()
 }
 
-// participant reads one contender.
+// participant reads one contender; of one that the client may not read, what
+// no ACL hides.
 func (l *line) participant(ctx context.Context, c contender) (*Participant, error) {
-	data, stat, err := l.client.Get(ctx, framework.JoinPath(l.path, c.name))
+	path := framework.JoinPath(l.path, c.name)
+	data, stat, err := l.client.Get(ctx, path)
+	if errors.Is(err, framework.ErrNoAuth) {
+		stat, err = l.client.Exists(ctx, path)
+	}
 	if err != nil {
 		return nil, err
 	}
