@@ -172,7 +172,7 @@ func (h *hold) released() error { return fmt.Errorf("%w: %s", ErrReleased, h.pat
 
 // release gives back one lease. The last one ends the hold and deletes its
 // node. The error is the loss, if the hold was lost before.
-func (h *hold) release() error {
+func (h *hold) release(ctx context.Context) error {
 	err := h.look()
 	h.mu.Lock()
 	h.leases--
@@ -193,7 +193,7 @@ func (h *hold) release() error {
 	// The guard hears of the deletion before the delete is answered, so that
 	// its watch is spent and need not be removed.
 	defer h.unwatch()
-	if err = h.delete(); errors.Is(err, errNodeDeleted) {
+	if err = h.delete(ctx); errors.Is(err, errNodeDeleted) {
 		return h.lost(err)
 	}
 	return err
@@ -202,10 +202,10 @@ func (h *hold) release() error {
 // lost is the error of a hold that ended for the given reason.
 func (h *hold) lost(why error) error { return fmt.Errorf("%w: %s: %w", ErrLost, h.path, why) }
 
-// delete deletes the node, waiting for about as long as the session can still
-// live without a connection.
-func (h *hold) delete() error {
-	ctx, cancel := context.WithTimeout(context.Background(), h.session.Timeout())
+// delete deletes the node, waiting as ctx allows, and for about as long as the
+// session can still live without a connection.
+func (h *hold) delete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.session.Timeout())
 	defer cancel()
 	return h.line.delete(ctx, h.path, h.session)
 }
@@ -216,7 +216,7 @@ func (h *hold) delete() error {
 func (h *hold) abandon(err error) {
 	deleting := !errors.Is(err, errNodeDeleted) && h.session.Err() == nil && h.line.client.Go(func() {
 		defer h.unwatch()
-		_ = h.delete()
+		_ = h.delete(context.Background())
 	})
 	if !deleting {
 		h.unwatch()
