@@ -56,7 +56,9 @@ func (k *core) makeParents(ctx context.Context, c *conn, path string) (made bool
 }
 
 // parentError names the node that is not the one that the caller knows of.
-func parentError(path string, err error) error { return fmt.Errorf("making the parent %s: %w", path, err) }
+func parentError(path string, err error) error {
+	return fmt.Errorf("making the parent %s: %w", path, err)
+}
 
 func (k *core) makeParent(ctx context.Context, c *conn, path string) error {
 	mode := Container

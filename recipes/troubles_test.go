@@ -310,6 +310,7 @@ func TestTroubleHungHolder(t *testing.T) {
 		if !strings.Contains(err.Error(), hung.Path()) || !strings.Contains(err.Error(), "web-3:4711") {
 			t.Errorf("the error does not say who holds the lock: %v", err)
 		}
+		w.settle() // its contender goes in the background
 		waiting := w.queue(m)[0]
 		admin := w.client()
 		e := w.explain(recipes.NewInterProcessMutex(admin, root))
@@ -328,9 +329,10 @@ func TestTroubleHungHolder(t *testing.T) {
 		// By force: the lease ends, the next one is let in, and what the old
 		// holder still writes is refused by a resource that compares tokens.
 		check := hung.Check()
+		w.returned(hung) // the next one may hear of it first
 		w.remove(admin, holder.Path)
-		w.returned(hung)
 		next := w.wait(waiting)
+		w.settle()
 		wantErr(t, "the lease that was taken away", hung.Err(), recipes.ErrLost)
 		if next.Token() <= hung.Token() {
 			t.Errorf("token %#x after %#x", next.Token(), hung.Token())
