@@ -7,6 +7,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -498,4 +502,49 @@ func TestTroubleQuota(t *testing.T) {
 		w.release(holder)
 		w.passes()
 	}, embedded.WithEnforcedQuotas())
+}
+
+// The page names tests that exist, and leaves none of this file out.
+func TestTroubleshootingNamesItsTests(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests, troubles []string
+	for _, file := range files {
+		found := submatches(t, file, `(?m)^func (Test\w+)\(t `)
+		tests = append(tests, found...)
+		if file == "troubles_test.go" {
+			troubles = found
+		}
+	}
+	named := submatches(t, "../docs/troubleshooting.md", "`(Test\\w+)[`/]")
+	if len(named) < 10 || len(troubles) < 10 {
+		t.Errorf("the page names %q, of %q", named, troubles)
+	}
+	for _, name := range named {
+		if !slices.Contains(tests, name) {
+			t.Errorf("docs/troubleshooting.md names %s, which does not exist", name)
+		}
+	}
+	for _, name := range troubles {
+		if name != t.Name() && !slices.Contains(named, name) {
+			t.Errorf("docs/troubleshooting.md does not name %s", name)
+		}
+	}
+}
+
+// submatches returns what the pattern's group matches in a file.
+func submatches(t *testing.T, file, pattern string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+		all = append(all, m[1])
+	}
+	return all
 }
