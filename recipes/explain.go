@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -75,7 +74,7 @@ func (l *line) explain(ctx context.Context) (Explanation, error) {
 		return e, err
 	}
 	children, stat, err := l.client.Children(ctx, l.path)
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		return e, nil
 	}
 	if err != nil {

@@ -193,7 +193,7 @@ func (h *hold) release(ctx context.Context) error {
 	// The guard hears of the deletion before the delete is answered, so that
 	// its watch is spent and need not be removed.
 	defer h.unwatch()
-	if err = h.delete(ctx); errors.Is(err, errNodeDeleted) {
+	if err = h.delete(ctx); says(ctx, err, errNodeDeleted) {
 		return h.lost(err)
 	}
 	return err

@@ -129,7 +129,7 @@ func (l *line) attempt(ctx context.Context, asked time.Time, try bool, turn func
 		}
 	}()
 	if err := p.take(ctx, children, turn); err != nil {
-		if errors.Is(err, errAgain) {
+		if says(ctx, err, errAgain) {
 			p.tell(WaitLost, bare{err})
 		}
 		return p.explain(withContext(ctx, err), time.Since(p.joined))
@@ -211,7 +211,7 @@ func (l *line) delete(ctx context.Context, path string, session *framework.Sessi
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, framework.ErrNoNode):
+	case says(ctx, err, framework.ErrNoNode):
 		return errNodeDeleted
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed):
 		return fmt.Errorf("recipes: releasing %s, which goes with its session: %w", path, err)

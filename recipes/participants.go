@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -35,7 +34,7 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 		return nil, err
 	}
 	children, _, err := l.client.Children(ctx, l.path)
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		return []Participant{}, nil
 	}
 	if err != nil {
@@ -57,7 +56,7 @@ func (l *line) read(ctx context.Context, queue []contender) ([]*Participant, err
 	for i, c := range queue {
 		reads.Go(func() error {
 			p, err := l.participant(ctx, c)
-			if errors.Is(err, framework.ErrNoNode) {
+			if says(ctx, err, framework.ErrNoNode) {
 				return nil // it has left
 			}
 			found[i] = p
@@ -72,7 +71,7 @@ func (l *line) read(ctx context.Context, queue []contender) ([]*Participant, err
 func (l *line) participant(ctx context.Context, c contender) (*Participant, error) {
 	path := framework.JoinPath(l.path, c.name)
 	data, stat, err := l.client.Get(ctx, path)
-	if errors.Is(err, framework.ErrNoAuth) {
+	if says(ctx, err, framework.ErrNoAuth) {
 		stat, err = l.client.Exists(ctx, path)
 	}
 	if err != nil {

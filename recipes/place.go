@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -45,7 +44,7 @@ func (p *place) take(ctx context.Context, children []string, turn func(p *place)
 			return err
 		}
 		err := turn(p)
-		if !errors.Is(err, errSuspended) {
+		if !says(ctx, err, errSuspended) {
 			return err
 		}
 		// See whether the place is still there when there is a connection.
@@ -95,7 +94,7 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 		children, _, err = p.line.client.Children(ctx, p.line.path)
 		return err
 	})
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		p.gone = true
 		return nil, fmt.Errorf("%w: %s does not exist", errAgain, p.line.path)
 	}

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 
@@ -64,7 +63,7 @@ func (p *place) readTwins(ctx context.Context, twins []contender) error {
 	for _, c := range twins {
 		reads.Go(func() error {
 			stat, err := p.line.client.Exists(ctx, framework.JoinPath(p.line.path, c.name))
-			if errors.Is(err, framework.ErrNoNode) {
+			if says(ctx, err, framework.ErrNoNode) {
 				return nil
 			}
 			if err != nil {

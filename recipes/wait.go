@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/batonzk/baton/framework"
@@ -26,7 +25,7 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		p.ahead = p.line.rule.ahead(queue, own)
 		p.behind = Participant{Path: framework.JoinPath(p.line.path, queue[b].name)}
 		data, stat, watch, err := p.look(ctx)
-		if errors.Is(err, framework.ErrNoNode) {
+		if says(ctx, err, framework.ErrNoNode) {
 			return false, nil
 		}
 		if err := p.failure(ctx, err); err != nil {
@@ -128,7 +127,7 @@ func (p *place) watchOwn(ctx context.Context) error {
 		w, err = p.line.watchOwn(ctx, p.path, p.session)
 		return err
 	})
-	if errors.Is(err, errNodeDeleted) {
+	if says(ctx, err, errNodeDeleted) {
 		p.gone = true
 		return fmt.Errorf("%w: %w", errAgain, err)
 	}
