@@ -52,7 +52,11 @@ type node struct {
 
 // newHold makes a hold of n, a node of l's, with one lease, already ended if
 // the session is.
-func newHold(l *line, n node, conn context.Context) *hold {
+func newHold(l *line, n node) *hold {
+	var conn context.Context
+	if l.settings.endWhenUnknown {
+		conn = n.session.ConnectionContext()
+	}
 	h := &hold{
 		node:     n,
 		line:     l,
@@ -201,6 +205,15 @@ func (h *hold) release(ctx context.Context) error {
 
 // lost is the error of a hold that ended for the given reason.
 func (h *hold) lost(why error) error { return fmt.Errorf("%w: %s: %w", ErrLost, h.path, why) }
+
+// missing ends the hold, whose node is not there, and returns why it ended: it
+// may have been released meanwhile.
+func (h *hold) missing() error {
+	if err := h.look(); err != nil {
+		return err
+	}
+	return h.end(h.lost(errNodeDeleted))
+}
 
 // delete deletes the node, waiting as ctx allows, and for about as long as the
 // session can still live without a connection.

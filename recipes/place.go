@@ -17,9 +17,11 @@ type place struct {
 	owner   int64     // the ephemeral owner, as the server said
 	session *framework.Session
 	asked   time.Time // when the caller came
+	token   int64     // see [Lease.Token]
 	joined  time.Time
-	try     bool // do not wait
-	kept    bool // the node is a hold's now
+	try     bool         // do not wait
+	kept    bool         // the node is a hold's now
+	from    *inheritance // where the place is from, until that is settled
 
 	gone   bool                // somebody deleted the node
 	dead   map[string]struct{} // contenders that nobody alive owns
@@ -56,6 +58,9 @@ func (p *place) take(ctx context.Context, children []string, turn func(p *place)
 
 // await returns when the place's turn has come.
 func (p *place) await(ctx context.Context, children []string) error {
+	if p.from != nil {
+		return p.inherit(children)
+	}
 	for {
 		queue, err := p.tellTwins(ctx, p.living(p.line.contenders(children)))
 		if err != nil {
@@ -118,11 +123,7 @@ func (p *place) persist(ctx context.Context, read func() error) error {
 // connection and the hold would end with that.
 func (p *place) grant(ctx context.Context) (*hold, error) {
 	p.tell(WaitGranted, nil)
-	var conn context.Context
-	if p.line.settings.endWhenUnknown {
-		conn = p.session.ConnectionContext()
-	}
-	h := newHold(p.line, p.node(), conn)
+	h := newHold(p.line, p.node())
 	err := ctx.Err()
 	if err == nil {
 		err = h.look() // last of all: what was granted in time may be late now
@@ -144,5 +145,5 @@ func (p *place) grant(ctx context.Context) (*hold, error) {
 }
 
 func (p *place) node() node {
-	return node{path: p.path, token: p.own.czxid, session: p.session}
+	return node{path: p.path, token: p.token, session: p.session}
 }
