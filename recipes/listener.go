@@ -14,7 +14,7 @@ type WaitEvent int
 // number of times, granted or lost; and after lost, joined or granted again.
 const (
 	// WaitJoined: it stands in line and has to wait: somebody is ahead, or a
-	// semaphore has too few permits left.
+	// semaphore has too few permits left, or the lock stays closed after a crash.
 	WaitJoined WaitEvent = iota + 1
 	// WaitMoved: others have left, and it waits behind another, or with fewer
 	// ahead.

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -58,15 +59,23 @@ func (m *MultiLease) Err() error {
 // State returns what is known of the leases now: the worst that is known of one
 // of them.
 func (m *MultiLease) State() LeaseState {
-	if err := m.Err(); err != nil {
-		return endState(err)
+	err := m.Err()
+	switch {
+	case errors.Is(err, ErrReleased):
+		return LeaseReleased
+	case err != nil && !errors.Is(err, ErrRevoked):
+		return LeaseLost
 	}
+	state := LeaseHeld
 	for _, l := range m.leases {
-		if l.State() == LeaseUnknown {
-			return LeaseUnknown
+		switch s := l.State(); {
+		case s == LeaseLost:
+			return LeaseLost
+		case s == LeaseRevoked, s == LeaseUnknown && state == LeaseHeld:
+			state = s
 		}
 	}
-	return LeaseHeld
+	return state
 }
 
 // Done returns a channel that is closed when the first of the leases ends, or

@@ -14,7 +14,7 @@ import (
 type Participant struct {
 	Name      string // of its node
 	Path      string // of its node, as the lock's client knows it
-	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after [Revoke]; nil if the client may not read it
+	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after a plain [Revoke]; nil if the client may not read it
 	SessionID int64  // of the session that its node dies with, 0 if none
 	Token     int64  // the fencing token that it has or would have
 	// Since is when it joined the line, by the servers' clock.
@@ -24,6 +24,9 @@ type Participant struct {
 	// Dead says that its node is not ephemeral: nobody alive owns it, and it
 	// is passed over.
 	Dead bool
+	// Revocation is the request to give the lock up that its node holds, nil if
+	// it holds none. The deadline is by the servers' clock.
+	Revocation *Revocation
 }
 
 // readsAtOnce is how many participants are read at a time.
@@ -82,15 +85,20 @@ func (l *line) participant(ctx context.Context, c contender) (*Participant, erro
 }
 
 func (l *line) newParticipant(c contender, data []byte, stat framework.Stat) Participant {
-	return Participant{
+	p := Participant{
 		Name:      c.name,
 		Path:      framework.JoinPath(l.path, c.name),
-		Data:      data,
+		Data:      said(data),
 		SessionID: stat.EphemeralOwner,
 		Token:     stat.Czxid,
 		Since:     stat.Created,
 		Dead:      stat.EphemeralOwner == 0,
 	}
+	if r, ok := parseRequest(data); ok {
+		heard := r.heard(stat.Modified)
+		p.Revocation = &heard
+	}
+	return p
 }
 
 // inOrder sorts those of queue that were found, as the newest living one of

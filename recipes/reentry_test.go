@@ -264,6 +264,7 @@ func TestWaitForOwnClient(t *testing.T) {
 		if n := strings.Count(w.log.String(), told); n != 1 {
 			t.Errorf("the log tells it %d times, want once:\n%s", n, w.log.String())
 		}
+		w.settle() // what was cancelled leaves in the background
 		_, err := m.TryAcquire(w.ctx)
 		wantErr(t, "TryAcquire", err, recipes.ErrHeld)
 		if !strings.Contains(err.Error(), "(held by this client)") {

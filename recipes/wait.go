@@ -45,11 +45,21 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		if p.try {
 			return false, ErrHeld
 		}
-		left, err := p.outwait(ctx, watch, next)
+		left, err := p.waitBehind(ctx, watch, next)
 		if left || err != nil {
 			return left && next && p.line.rule.leavesForGood(queue[b]) && p.inOrder(), err
 		}
 	}
+}
+
+// waitBehind is outwait, and tells of the wait.
+func (p *place) waitBehind(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
+	defer watch.Stop() // also if the listener or a log handler panics
+	if p.ours {
+		p.line.waitsForItself(p.behind.Path)
+	}
+	p.tell(WaitJoined, nil)
+	return p.outwait(ctx, watch, next)
 }
 
 // ownAfter returns own's index after the contender at index i has left.
@@ -87,11 +97,7 @@ func (p *place) bury(name string) {
 // its node has only changed. If p is next in line it watches its own node
 // too.
 func (p *place) outwait(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
-	defer watch.Stop() // also if the listener or a log handler panics
-	if p.ours {
-		p.line.waitsForItself(p.behind.Path)
-	}
-	p.tell(WaitJoined, nil)
+	defer watch.Stop()
 	ev, err := p.hear(ctx, next, watch.Event(), nil)
 	return ev.Type == framework.EventDeleted, err
 }
