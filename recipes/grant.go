@@ -92,6 +92,7 @@ func (d *demand) hold(ctx context.Context, paths []string, token int64) (Leases,
 	if len(paths) < d.n {
 		return nil, fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
 	}
+	d.tell(WaitGranted, nil)
 	leases := d.permits.line
 	holds := make([]*hold, len(paths))
 	for i, path := range paths {

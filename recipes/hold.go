@@ -247,8 +247,8 @@ func (h *hold) missing() error {
 	return h.end(h.lost(errNodeDeleted))
 }
 
-// giveUp deletes what the hold has made, waiting as ctx allows, and for about as long
-// as the session can still live without a connection. The marker goes first: whoever
+// giveUp deletes what the hold has made, waiting as ctx allows, and for about as
+// long as the session can still live without a connection. The marker goes first: whoever
 // comes when the node is gone need not find it. What it stands for is over.
 func (h *hold) giveUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.session.Timeout())

@@ -123,18 +123,27 @@ func (l *Lease) Err() error {
 
 // State returns what is known of the lease now.
 func (l *Lease) State() LeaseState {
-	err := l.Err()
-	switch {
-	case errors.Is(err, ErrReleased):
-		return LeaseReleased
-	case errors.Is(err, ErrRevoked) && l.hold.lossSince() == nil:
-		return LeaseRevoked
-	case err != nil:
+	switch err := l.Err(); {
+	case errors.Is(err, ErrRevoked) && l.hold.lossSince() != nil:
 		return LeaseLost
-	case !l.hold.session.Connected():
+	case err != nil:
+		return endState(err)
+	}
+	if !l.hold.session.Connected() {
 		return LeaseUnknown
 	}
 	return LeaseHeld
+}
+
+// endState is the state of what ended with err.
+func endState(err error) LeaseState {
+	switch {
+	case errors.Is(err, ErrReleased):
+		return LeaseReleased
+	case errors.Is(err, ErrRevoked):
+		return LeaseRevoked
+	}
+	return LeaseLost
 }
 
 // Done returns a channel that is closed when the hold ends: with the last

@@ -94,8 +94,8 @@ func (p *place) tell(event WaitEvent, err error) {
 			w.Event = WaitMoved
 		}
 	}
-	same := w.Ahead == p.told.Ahead && w.Behind.Path == p.told.Behind.Path
-	if same && (w.Event == WaitMoved || w.Event == p.told.Event) {
+	again := w.Event == p.told.Event && w.Event != WaitLost || w.Event == WaitMoved && p.told.Event == WaitJoined
+	if again && w.Ahead == p.told.Ahead && w.Behind.Path == p.told.Behind.Path {
 		return
 	}
 	p.told = w

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -59,20 +58,16 @@ func (m *MultiLease) Err() error {
 // State returns what is known of the leases now: the worst that is known of one
 // of them.
 func (m *MultiLease) State() LeaseState {
-	err := m.Err()
-	switch {
-	case errors.Is(err, ErrReleased):
-		return LeaseReleased
-	case err != nil && !errors.Is(err, ErrRevoked):
-		return LeaseLost
-	}
 	state := LeaseHeld
+	if err := m.Err(); err != nil {
+		state = endState(err)
+	}
 	for _, l := range m.leases {
 		switch s := l.State(); {
-		case s == LeaseLost:
+		case s == LeaseLost && state == LeaseRevoked:
 			return LeaseLost
-		case s == LeaseRevoked, s == LeaseUnknown && state == LeaseHeld:
-			state = s
+		case s == LeaseUnknown && state == LeaseHeld:
+			return LeaseUnknown
 		}
 	}
 	return state

@@ -16,8 +16,8 @@ type place struct {
 	own     contender // with its czxid
 	owner   int64     // the ephemeral owner, as the server said
 	session *framework.Session
-	asked   time.Time // when the caller came
 	token   int64     // see [Lease.Token]
+	asked   time.Time // when the caller came
 	joined  time.Time
 	try     bool         // do not wait
 	kept    bool         // the node is a hold's now

@@ -45,21 +45,11 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		if p.try {
 			return false, ErrHeld
 		}
-		left, err := p.waitBehind(ctx, watch, next)
+		left, err := p.standBehind(ctx, watch, next)
 		if left || err != nil {
 			return left && next && p.line.rule.leavesForGood(queue[b]) && p.inOrder(), err
 		}
 	}
-}
-
-// waitBehind is outwait, and tells of the wait.
-func (p *place) waitBehind(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
-	defer watch.Stop() // also if the listener or a log handler panics
-	if p.ours {
-		p.line.waitsForItself(p.behind.Path)
-	}
-	p.tell(WaitJoined, nil)
-	return p.outwait(ctx, watch, next)
 }
 
 // ownAfter returns own's index after the contender at index i has left.
@@ -93,9 +83,18 @@ func (p *place) bury(name string) {
 	p.line.report(name, "skipping a dead contender: its node is not ephemeral")
 }
 
-// outwait waits until the watched contender has left, and reports false if
-// its node has only changed. If p is next in line it watches its own node
-// too.
+// standBehind waits until the watched contender has left, as outwait does.
+func (p *place) standBehind(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
+	defer watch.Stop() // also if the listener or a log handler panics
+	if p.ours {
+		p.line.waitsForItself(p.behind.Path)
+	}
+	p.tell(WaitJoined, nil)
+	return p.outwait(ctx, watch, next)
+}
+
+// outwait waits until the watched node has been deleted, and reports false if
+// it has only changed. If p is next in line it watches its own node too.
 func (p *place) outwait(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
 	defer watch.Stop()
 	ev, err := p.hear(ctx, next, watch.Event(), nil)
