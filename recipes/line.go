@@ -20,6 +20,7 @@ import (
 type line struct {
 	client   *framework.Client
 	path     string
+	lock     string // the path of the lock that the line is a part of
 	key      heldKey
 	rule     *rule
 	settings settings
@@ -38,6 +39,7 @@ func newLine(client *framework.Client, path string, r *rule, s settings) *line {
 	return &line{
 		client:   client,
 		path:     path,
+		lock:     path,
 		key:      heldKey{client: client.Root(), path: client.FullPath(path), label: r.label},
 		rule:     r,
 		settings: s,
