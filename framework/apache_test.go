@@ -231,6 +231,24 @@ func apacheMulti(t *testing.T, ens *apache.Ensemble) {
 	if err != nil || results[1].Path != "/multi/s0000000000" || results[3].Stat.Version != 1 {
 		t.Fatalf("%+v, %v", results, err)
 	}
+	if !results[1].Stat.IsZero() {
+		t.Errorf("the server tells more of a created node than Result.Stat says: %+v", results[1].Stat)
+	}
+	// One transaction, and one czxid for all that it makes.
+	mine := framework.CreateOp("/multi/lease-", nil, framework.EphemeralSequential).Protected().In(c.Session())
+	c.Session().DropConnection()
+	results, err = c.Multi(t.Context(), mine, mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := c.Exists(t.Context(), results[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := c.Exists(t.Context(), results[1].Path)
+	if err != nil || first.Czxid != second.Czxid || first.Czxid == 0 || first.EphemeralOwner != c.Session().ID() {
+		t.Fatalf("%+v, %+v, %v", first, second, err)
+	}
 	results, err = c.Multi(t.Context(),
 		framework.SetOp("/multi", nil, 1), framework.CheckOp("/multi", 7), framework.DeleteOp("/multi/box", 0))
 	if !errors.Is(err, framework.ErrBadVersion) || !errors.Is(results[0].Err, framework.ErrRolledBack) ||

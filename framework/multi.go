@@ -4,135 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/batonzk/baton/internal/wire"
 )
-
-// An Op is one operation of a [Client.Multi]. It is a value that may be part
-// of several multis, of several clients. Its path is relative to the namespace
-// of the client that executes the multi, unless [Op.For] binds it to another.
-type Op struct {
-	make func(c *Client) (wire.Op, error)
-	path string
-	size int // of the data
-	view *Client
-	also error
-	err  error
-}
-
-// Err returns the error that [FailOp] was given, nil for other operations.
-func (o Op) Err() error { return o.err }
-
-// For returns o with its path relative to the namespace of c, whichever view
-// executes it. A multi of a client with another [Client.Root] than c refuses
-// it with [ErrInvalidOption].
-func (o Op) For(c *Client) Op {
-	if c == nil {
-		o.make = func(*Client) (wire.Op, error) { return wire.Op{}, fmt.Errorf("%w: For(nil)", ErrInvalidOption) }
-	}
-	o.view = c
-	return o
-}
-
-// Or returns o with a meaning for its failure: if it is o that makes a multi
-// fail, the multi's error wraps err too, and is final. Of several calls the
-// last one's error comes first. A nil err changes nothing.
-func (o Op) Or(err error) Op {
-	switch {
-	case err == nil:
-	case o.also == nil:
-		o.also = err
-	default:
-		o.also = fmt.Errorf("%w: %w", err, o.also)
-	}
-	return o
-}
-
-// failed gives the error of an operation that failed the meaning that it has
-// for its maker.
-func (o Op) failed(err error) error {
-	if o.also == nil {
-		return err
-	}
-	return &finalError{fmt.Errorf("%w: %w", o.also, err)}
-}
-
-// CreateOp creates a node. Without an ACL it gets the one of the client's
-// [ACLProvider]. Parents are not made.
-func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
-	acl = slices.Clone(acl)
-	return Op{path: path, size: len(data), make: func(c *Client) (wire.Op, error) {
-		valid := path
-		if mode.isSequential() {
-			valid += "0"
-		}
-		if err := errors.Join(ValidatePath(valid), mode.validate(0, false)); err != nil {
-			return wire.Op{}, err
-		}
-		full := c.absolute(path)
-		if mode.isSequential() {
-			full = c.prefix + path // also "/", whose child is then all number
-		}
-		own := acl
-		if len(own) == 0 {
-			own = c.core.aclFor(full)
-		}
-		code, request := mode.createRequest(full, data, own, 0)
-		return wire.Op{Code: code, Request: request}, nil
-	}}
-}
-
-// SetOp replaces a node's data if its version is the given one, or [AnyVersion].
-func SetOp(path string, data []byte, version int32) Op {
-	o := pathOp(path, func(full string) wire.Op {
-		return wire.Op{Code: wire.OpSetData, Request: &wire.SetDataRequest{Path: full, Data: data, Version: version}}
-	})
-	o.size = len(data)
-	return o
-}
-
-// DeleteOp removes a node if its version is the given one, or [AnyVersion].
-func DeleteOp(path string, version int32) Op {
-	return pathOp(path, func(full string) wire.Op {
-		return wire.Op{Code: wire.OpDelete, Request: &wire.PathVersionRequest{Path: full, Version: version}}
-	})
-}
-
-// CheckOp demands that a node exists and has the given version, or [AnyVersion].
-func CheckOp(path string, version int32) Op {
-	return pathOp(path, func(full string) wire.Op {
-		return wire.Op{Code: wire.OpCheck, Request: &wire.PathVersionRequest{Path: full, Version: version}}
-	})
-}
-
-// FailOp is an operation that cannot be done: a Multi with it fails with err
-// for good, and sends nothing.
-func FailOp(err error) Op { return Op{err: err} }
-
-func pathOp(path string, make func(full string) wire.Op) Op {
-	return Op{path: path, make: func(c *Client) (wire.Op, error) {
-		if err := ValidatePath(path); err != nil {
-			return wire.Op{}, err
-		}
-		return make(c.absolute(path)), nil
-	}}
-}
-
-// wire returns o as c sends it.
-func (o Op) wire(c *Client) (wire.Op, error) {
-	switch {
-	case o.err != nil:
-		return wire.Op{}, &finalError{o.failed(o.err)}
-	case o.make == nil:
-		return wire.Op{}, fmt.Errorf("%w: the zero Op", ErrInvalidOption)
-	case o.view == nil:
-		return o.make(c)
-	case o.view.core != c.core:
-		return wire.Op{}, fmt.Errorf("%w: it is for another client", ErrInvalidOption)
-	}
-	return o.make(o.view)
-}
 
 // Result is the outcome of one operation of a Multi.
 type Result struct {
@@ -152,46 +26,108 @@ type Result struct {
 // that is not about one of them has no path.
 //
 // A Multi whose reply was lost is not tried again, since that could execute
-// it twice: [Error.Unknown] is then set. Without ops it succeeds, with no
-// results, if a server answers.
+// it twice: [Error.Unknown] is then set. One that creates a node with
+// [Op.Protected] is. Without ops it succeeds, with no results, if a server
+// answers.
 func (c *Client) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
-	m := multi{operation{client: c, name: wire.OpMulti, ops: len(ops)}, ops}
-	request, size := new(wire.MultiRequest), 0
-	for i, op := range ops {
-		w, err := op.wire(c)
-		if err != nil {
-			return nil, m.refuse(ctx, m.blame(i, err))
-		}
-		request.Ops = append(request.Ops, w)
-		size += op.size
-	}
-	if err := m.tooLarge(size, request); err != nil {
+	m := multi{operation: operation{client: c, name: wire.OpMulti, ops: len(ops)}, parts: ops}
+	if err := m.prepare(); err != nil {
 		return nil, m.refuse(ctx, err)
 	}
-	var results []Result
-	err := m.run(ctx, func(ctx context.Context, cn *conn) error {
-		var r wire.MultiResponse
-		err := m.send(ctx, cn, newCall(wire.OpMulti, request, &r))
-		var lost *lostReply
-		if errors.As(err, &lost) {
-			return &finalError{err}
+	completed := false
+	defer func() { // also when a hook panics
+		if !completed && len(m.marked) > 0 && (m.made || m.unknown) {
+			m.cleanUp()
 		}
-		if err != nil {
-			return err
-		}
-		if len(r.Results) != len(ops) {
-			return fmt.Errorf("%w: %d results for %d operations", ErrServer, len(r.Results), len(ops))
-		}
-		results, err = m.results(request.Ops, r.Results)
-		return err
-	})
-	return results, err
+	}()
+	err := m.run(ctx, m.try)
+	completed = err == nil
+	return m.outcome, err
 }
 
 // multi is one Multi under way.
 type multi struct {
 	operation
-	parts []Op
+	parts   []Op
+	request wire.MultiRequest
+	marked  []markedPart
+	sentIn  *Session // the session in which it was last sent
+	made    bool     // it was executed
+	failed  int      // index of the part that made it fail
+	outcome []Result
+}
+
+func (m *multi) prepare() error {
+	size := 0
+	for i, part := range m.parts {
+		w, err := part.wire(m.client)
+		if err == nil && part.protected {
+			err = m.protect(i, w)
+		}
+		if _, create := w.Request.(*wire.CreateRequest); err == nil && part.parents && !create {
+			err = fmt.Errorf("%w: the parents of a %v", ErrInvalidOption, w.Code)
+		}
+		if err == nil && part.session != nil {
+			err = m.bind(*part.session)
+		}
+		if err != nil {
+			return m.blame(i, err)
+		}
+		m.request.Ops = append(m.request.Ops, w)
+		size += part.size
+	}
+	return m.tooLarge(size, &m.request)
+}
+
+// bind lets the multi run in s only.
+func (m *multi) bind(s *Session) error {
+	switch {
+	case s == nil:
+		return errNoSession
+	case m.only != nil && m.only != s:
+		return fmt.Errorf("%w: it is for another session than those before it", ErrInvalidOption)
+	}
+	m.only = s
+	return nil
+}
+
+func (m *multi) try(ctx context.Context, c *conn) error {
+	if m.unknown {
+		if found, err := m.findOwn(ctx, c); found || err != nil {
+			return err
+		}
+		m.unknown = false
+	}
+	var err error
+	for range maxRounds {
+		err = m.execute(ctx, c)
+		if !errors.Is(err, ErrNoNode) || !m.parts[m.failed].parents {
+			return err
+		}
+		parent, _ := SplitPath(m.request.Ops[m.failed].Request.(*wire.CreateRequest).Path)
+		if _, err := m.client.core.makeParents(ctx, c, parent); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (m *multi) execute(ctx context.Context, c *conn) error {
+	m.sentIn = c.session
+	var r wire.MultiResponse
+	err := m.send(ctx, c, newCall(wire.OpMulti, &m.request, &r))
+	if m.unknown && len(m.marked) == 0 {
+		return &finalError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if len(r.Results) != len(m.parts) {
+		return fmt.Errorf("%w: %d results for %d operations", ErrServer, len(r.Results), len(m.parts))
+	}
+	m.outcome, err = m.results(m.request.Ops, r.Results)
+	m.made = err == nil
+	return err
 }
 
 // blame returns the error of a multi that fails because of operation i.
@@ -200,14 +136,19 @@ func (m *multi) blame(i int, err error) error {
 	return fmt.Errorf("operation %d: %w", i, err)
 }
 
+// viewOf returns the client whose namespace the paths of part i are in.
+func (m *multi) viewOf(i int) *Client {
+	if view := m.parts[i].view; view != nil {
+		return view
+	}
+	return m.client
+}
+
 func (m *multi) results(sent []wire.Op, replies []wire.OpResult) ([]Result, error) {
 	results := make([]Result, len(replies))
 	var failed error
 	for i, r := range replies {
-		view := m.client
-		if m.parts[i].view != nil {
-			view = m.parts[i].view
-		}
+		view := m.viewOf(i)
 		switch reply := r.Reply.(type) {
 		case *wire.CreateResponse:
 			results[i].Path = view.relative(reply.Path)
@@ -221,6 +162,7 @@ func (m *multi) results(sent []wire.Op, replies []wire.OpResult) ([]Result, erro
 			if code := reply.Err; code != wire.CodeOK && code != wire.CodeRuntimeInconsistency {
 				err := m.parts[i].failed(&answer{code: code, err: codeError(code)})
 				results[i].Err = err
+				m.failed = i
 				failed = m.blame(i, fmt.Errorf("%v: %w", sent[i].Code, err))
 			}
 		}

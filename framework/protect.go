@@ -45,22 +45,32 @@ func (cr *creation) findOwn(ctx context.Context, c *conn) (bool, error) {
 // if there is none, and the names of all children. The sync makes sure that a
 // create that was executed is seen, whichever server answers.
 func findMarked(ctx context.Context, c *conn, parent, mark string) (path string, names []string, err error) {
+	names, err = syncedChildren(ctx, c, parent)
+	return withMark(parent, names, mark), names, err
+}
+
+// syncedChildren lists the children of parent as of now, whichever server
+// answers; none if there is no parent.
+func syncedChildren(ctx context.Context, c *conn, parent string) ([]string, error) {
 	var list wire.GetChildren2Response
-	err = c.roundTrip(ctx,
+	err := c.roundTrip(ctx,
 		newCall(wire.OpSync, &wire.PathRequest{Path: parent}, &wire.PathRequest{}),
 		newCall(wire.OpGetChildren2, &wire.PathWatchRequest{Path: parent}, &list))
 	if errors.Is(err, ErrNoNode) {
-		return "", nil, nil
+		return nil, nil
 	}
-	if err != nil {
-		return "", nil, err
-	}
-	for _, name := range list.Children {
+	return list.Children, err
+}
+
+// withMark returns the path of that one of parent's children which carries
+// mark, "" if there is none.
+func withMark(parent string, names []string, mark string) string {
+	for _, name := range names {
 		if strings.HasPrefix(name, mark) {
-			return JoinPath(parent, name), list.Children, nil
+			return JoinPath(parent, name)
 		}
 	}
-	return "", list.Children, nil
+	return ""
 }
 
 // cleanUp deletes, in the background, the node that a create has perhaps

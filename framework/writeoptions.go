@@ -79,6 +79,9 @@ func Idempotent() WriteOption {
 	return writeOption(func(o *writeOptions) { o.idempotent = true })
 }
 
+// errNoSession refuses what is bound to the session of a client without one.
+var errNoSession = &finalError{fmt.Errorf("%w: there is none, the write is bound to a nil session", ErrSessionLost)}
+
 // InSession lets the write run in session s only. Once s is over it fails
 // with [ErrSessionLost], even where it would have been tried again. So it does
 // if s is nil, as [Client.Session] is without a session.
@@ -86,7 +89,7 @@ func InSession(s *Session) WriteOption {
 	return writeOption(func(o *writeOptions) {
 		o.only = s
 		if s == nil {
-			o.refuse(&finalError{fmt.Errorf("%w: there is none, the write is bound to a nil session", ErrSessionLost)})
+			o.refuse(errNoSession)
 		}
 	})
 }

@@ -49,9 +49,15 @@ var conformance = map[string]func(w *world){
 func conformers() map[string]func(w *world) {
 	tests := make(map[string]func(w *world))
 	for name, test := range conformance {
-		for _, f := range []family{mutexes} {
+		for _, f := range []family{mutexes, semaphoreMutexes, semaphores} {
+			if f.once && (name == "re-entry" || name == "revocation") {
+				continue
+			}
 			tests[f.name+", "+name] = f.of(test)
 		}
+	}
+	for name, test := range permitConformance {
+		tests["semaphore, "+name] = semaphores.of(test)
 	}
 	return tests
 }
@@ -108,7 +114,11 @@ func conformOver(t *testing.T, connect string, tests map[string]func(w *world)) 
 			defer w.closeClients()
 			test(w)
 			w.eventually("no contender is left", func() bool {
-				return len(w.alive(admin, w.family.line(chroot+root))) == 0
+				n := 0
+				for _, parent := range w.family.parents(chroot + root) {
+					n += len(w.alive(admin, parent))
+				}
+				return n == 0
 			})
 		})
 	}
@@ -302,7 +312,7 @@ func conformGivesUp(w *world) {
 		<-as[i].done
 		wantErr(w, "Acquire", as[i].err, context.Canceled)
 	}
-	w.shortly("the nodes are gone", func() bool { return len(w.children(c, w.family.line(root))) == 2 })
+	w.shortly("the nodes are gone", func() bool { return len(w.nodes(c, root)) == 2 })
 	if as[2].returned() {
 		w.Error("granted while the lock is held")
 	}
@@ -317,7 +327,7 @@ func conformNodeDeleted(w *world) {
 	waiting := w.queue(w.fresh())[0]
 	mine := w.last(outsider)
 	w.remove(outsider, mine)
-	w.eventually("the waiter joins again", func() bool { return len(w.children(outsider, w.family.line(root))) == 2 })
+	w.eventually("the waiter joins again", func() bool { return len(w.nodes(outsider, root)) == 2 })
 	w.returned(lease)
 	w.remove(outsider, lease.Path())
 	<-ctx.Done()
@@ -367,13 +377,22 @@ func conformRootDeleted(w *world) {
 	m := w.fresh()
 	for range 3 {
 		w.release(w.acquire(m))
-		w.remove(c, root)
+		if err := c.Delete(w.ctx, root, framework.AnyVersion, framework.WithChildren()); err != nil {
+			w.Fatal(err)
+		}
 	}
 	lease := w.acquire(m)
 	waiting := w.queue(w.fresh())[0]
 	w.returned(lease)
-	if _, err := c.Multi(w.ctx, framework.DeleteOp(w.last(c), framework.AnyVersion),
-		framework.DeleteOp(lease.Path(), framework.AnyVersion), framework.DeleteOp(root, framework.AnyVersion)); err != nil {
+	var deletions []framework.Op
+	paths := append(w.nodes(c, root), w.family.parents(root)...)
+	if w.family.leases != "" {
+		paths = append(paths, root)
+	}
+	for _, path := range paths {
+		deletions = append(deletions, framework.DeleteOp(path, framework.AnyVersion))
+	}
+	if _, err := c.Multi(w.ctx, deletions...); err != nil {
 		w.Fatal(err)
 	}
 	w.release(w.wait(waiting))
@@ -402,7 +421,7 @@ func conformCrowd(w *world) {
 			w.release(w.acquire(ms[i%clients]))
 		}()
 	}
-	w.eventually("all stand in line", func() bool { return len(w.children(observer, w.family.line(root))) == waiters+1 })
+	w.eventually("all stand in line", func() bool { return len(w.nodes(observer, root)) == waiters+1 })
 	for _, c := range cs {
 		w.link(c).drop()
 	}
@@ -477,7 +496,7 @@ func conformCancels(w *world) {
 		cancel()
 		<-ended
 	}
-	w.shortly("only the holder is left", func() bool { return len(w.children(observer, w.family.line(root))) == 1 })
+	w.shortly("only the holder is left", func() bool { return len(w.nodes(observer, root)) == 1 })
 	w.release(lease)
 	w.release(w.acquire(m))
 }

@@ -13,7 +13,8 @@ import (
 // or one of package framework, with the lock's path and what happened;
 // [errors.Is] finds it, as it finds the errors of a context.
 var (
-	// ErrHeld is TryAcquire's answer when it is somebody else's turn.
+	// ErrHeld is TryAcquire's answer when it is somebody else's turn, or there
+	// are too few permits.
 	ErrHeld = errors.New("recipes: held by another")
 	// ErrDeadlock says that to wait would be to wait for oneself: the context
 	// carries a lease that would have to be released first.

@@ -179,6 +179,10 @@ func (s *strike) removeOwn() embedded.Verdict {
 // nothing is left, the lock can be had, and the error says what happened.
 func TestFaultAtEveryStep(t *testing.T) { strikeEverywhere(t, mutexes, scenarios) }
 
+func TestSemaphoreMutexFaultAtEveryStep(t *testing.T) {
+	strikeEverywhere(t, semaphoreMutexes, scenarios)
+}
+
 func strikeEverywhere(t *testing.T, fam family, scenarios []scenario) {
 	t.Parallel()
 	for _, sc := range scenarios {

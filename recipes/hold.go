@@ -52,7 +52,11 @@ type node struct {
 
 // newHold makes a hold of n, a node of l's, with one lease, already ended if
 // the session is.
-func newHold(l *line, n node, conn context.Context) *hold {
+func newHold(l *line, n node) *hold {
+	var conn context.Context
+	if l.settings.endWhenUnknown {
+		conn = n.session.ConnectionContext()
+	}
 	h := &hold{
 		node:     n,
 		line:     l,

@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/batonzk/baton/framework"
 )
 
 // failure sorts err, nil included: the loss of the session means to join
@@ -35,16 +39,30 @@ const leaveTime = time.Second
 // error says that the node stays.
 func (p *place) leave(ctx context.Context) error {
 	p.unwatch()
-	if p.gone || p.session.Err() != nil {
+	if p.gone {
+		return nil
+	}
+	return p.line.dismiss(ctx, p.session, p.path)
+}
+
+// dismiss deletes nodes of session that hold nothing, as leave does.
+func (l *line) dismiss(ctx context.Context, session *framework.Session, paths ...string) error {
+	if session.Err() != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
-	defer context.AfterFunc(p.session.ConnectionContext(), cancel)()
-	if err := p.line.delete(ctx, p.path, p.session); errors.Is(err, errStays) {
-		return err
+	defer context.AfterFunc(session.ConnectionContext(), cancel)()
+	var deletions errgroup.Group
+	for _, path := range paths {
+		deletions.Go(func() error {
+			if err := l.delete(ctx, path, session); errors.Is(err, errStays) {
+				return err
+			}
+			return nil
+		})
 	}
-	return nil
+	return deletions.Wait()
 }
 
 // explain adds to err what the place was waiting for, and for how long.

@@ -35,10 +35,14 @@ type lock struct {
 // I/O. If it cannot be used it has nothing but the reason.
 func newLock(what string, client *framework.Client, path string, r *rule, s settings) lock {
 	if err := errors.Join(s.err, validateRoot(client, path)); err != nil {
-		return lock{path: path, err: fmt.Errorf("recipes: %s %q: %w", what, path, err)}
+		return unusable(what, path, err)
 	}
 	line := newLine(client, path, r, s)
 	return lock{what: what, path: path, line: line, enter: line.enter}
+}
+
+func unusable(what, path string, err error) lock {
+	return lock{path: path, err: fmt.Errorf("recipes: %s %q: %w", what, path, err)}
 }
 
 // validateRoot refuses what cannot be the root of a line.
@@ -62,7 +66,7 @@ func validateRoot(client *framework.Client, path string) error {
 //
 // With a context of a lease of this lock (see [Lease.Context]) it returns at
 // once another lease of the same hold, or the lease's error if that has
-// ended.
+// ended. The locks that cannot be re-entered say so.
 //
 // A time without servers does not end the call, whatever the client's retry
 // policy says, neither before it is in line nor later. A connection loss in line

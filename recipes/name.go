@@ -32,6 +32,18 @@ func parseContender(label, child string) (contender, bool) {
 	return contender{name: child, label: label, seq: seq}, ok
 }
 
+// labels are those of all recipes' nodes: of what can be asked for by [Revoke].
+var labels = []string{"lock-", "__READ__", "__WRIT__", "lease-"}
+
+// isContender reports whether a recipe of this package can have made a node
+// of that name.
+func isContender(name string) bool {
+	return slices.ContainsFunc(labels, func(label string) bool {
+		_, ok := parseContender(label, name)
+		return ok
+	})
+}
+
 func isProtection(prefix string) bool {
 	return len(prefix) > len("_c_-") && strings.HasPrefix(prefix, "_c_") && strings.HasSuffix(prefix, "-")
 }

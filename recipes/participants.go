@@ -105,7 +105,7 @@ func (l *line) inOrder(queue []contender, found []*Participant) []Participant {
 		p := byName[c.name]
 		if !p.Dead {
 			living = append(living, c)
-			p.Holder = l.rule.blocker(living, len(living)-1) < 0
+			p.Holder = !l.rule.passes && l.rule.blocker(living, len(living)-1) < 0
 		}
 		out = append(out, *p)
 	}

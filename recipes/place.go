@@ -117,11 +117,7 @@ func (p *place) persist(ctx context.Context, read func() error) error {
 // grant makes a hold of the place. It fails with errSuspended if there is no
 // connection and the hold would end with that.
 func (p *place) grant(ctx context.Context) (*hold, error) {
-	var conn context.Context
-	if p.line.settings.endWhenUnknown {
-		conn = p.session.ConnectionContext()
-	}
-	h := newHold(p.line, p.node(), conn)
+	h := newHold(p.line, p.node())
 	err := ctx.Err()
 	if err == nil {
 		err = h.look() // last of all: what was granted in time may be late now

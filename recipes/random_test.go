@@ -88,10 +88,30 @@ func lockPlayer(name string, l recipes.InterProcessLock, claims ...claim) player
 	}}
 }
 
+// semaphorePlayer wants n permits of three.
+func semaphorePlayer(c *framework.Client, n int) player {
+	const path, of = "/semaphore", 3
+	s := recipes.NewInterProcessSemaphore(c, path, recipes.FixedLimit(of))
+	return player{fmt.Sprintf("semaphore for %d", n), []claim{{path, n, of}}, func(ctx context.Context, try bool) ([]grantee, error) {
+		enter := s.AcquireN
+		if try {
+			enter = s.TryAcquireN
+		}
+		leases, err := enter(ctx, n)
+		var held []grantee
+		for _, l := range leases {
+			held = append(held, l)
+		}
+		return held, err
+	}}
+}
+
 // players are the locks that take part, on the same few paths for each client.
 func players(c *framework.Client) []player {
 	return []player{
 		lockPlayer("mutex", recipes.NewInterProcessMutex(c, "/mutex"), exclusive("/mutex")),
+		lockPlayer("semaphore mutex", recipes.NewInterProcessSemaphoreMutex(c, "/semaphore-mutex"), exclusive("/semaphore-mutex")),
+		semaphorePlayer(c, 1), semaphorePlayer(c, 1), semaphorePlayer(c, 2), semaphorePlayer(c, 3),
 	}
 }
 
@@ -288,7 +308,8 @@ func (m *lockModel) granted(g *modelGrant) {
 	for _, c := range g.claims {
 		used := c.units
 		for _, other := range m.grants {
-			if other.owner != g.owner && m.live(other) {
+			reentered := c.of == allUnits && other.owner == g.owner
+			if !reentered && m.live(other) {
 				used += other.units(c.resource)
 			}
 		}

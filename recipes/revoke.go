@@ -32,10 +32,3 @@ func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	}
 	return nil
 }
-
-// isContender reports whether a recipe of this package can have made a node
-// of that name.
-func isContender(name string) bool {
-	_, ok := parseContender(mutexRule.label, name)
-	return ok
-}

@@ -14,6 +14,9 @@ type rule struct {
 	// place, which nobody who is in line already must overlook. Nil says that
 	// nobody does that.
 	rejoins func(other contender) bool
+	// passes says that a turn is no hold: whose turn it is goes on to take
+	// something elsewhere.
+	passes bool
 }
 
 func (r *rule) isBlocked(own, other contender) bool {

@@ -58,12 +58,27 @@ func (p *place) readTwins(ctx context.Context, twins []contender) error {
 	if p.twins == nil {
 		p.twins = make(map[string]int64)
 	}
+	stats, err := p.line.stats(ctx, twins)
+	for name, stat := range stats {
+		if stat.EphemeralOwner == 0 {
+			p.bury(name)
+		} else {
+			p.twins[name] = stat.Czxid
+		}
+	}
+	return err
+}
+
+// stats reads the metadata of contenders, by their names, without those that
+// have gone meanwhile.
+func (l *line) stats(ctx context.Context, contenders []contender) (map[string]framework.Stat, error) {
 	var mu sync.Mutex
+	stats := make(map[string]framework.Stat)
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(readsAtOnce)
-	for _, c := range twins {
+	for _, c := range contenders {
 		reads.Go(func() error {
-			stat, err := p.line.client.Exists(ctx, framework.JoinPath(p.line.path, c.name))
+			stat, err := l.client.Exists(ctx, framework.JoinPath(l.path, c.name))
 			if errors.Is(err, framework.ErrNoNode) {
 				return nil
 			}
@@ -72,13 +87,9 @@ func (p *place) readTwins(ctx context.Context, twins []contender) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if stat.EphemeralOwner == 0 {
-				p.bury(c.name)
-			} else {
-				p.twins[c.name] = stat.Czxid
-			}
+			stats[c.name] = stat
 			return nil
 		})
 	}
-	return reads.Wait()
+	return stats, reads.Wait()
 }

@@ -41,7 +41,7 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		}
 		rest, last := without(queue, b), ownAfter(own, b)
 		next := p.line.rule.blocker(rest, last) < 0
-		p.ours = next && stat.EphemeralOwner == p.owner
+		p.ours = next && stat.EphemeralOwner == p.owner && !p.line.rule.passes
 		if p.try {
 			return false, ErrHeld
 		}
@@ -91,31 +91,37 @@ func (p *place) bury(name string) {
 // too.
 func (p *place) outwait(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
 	defer watch.Stop()
+	ev, err := p.hear(ctx, next, watch.Event(), nil)
+	return ev.Type == framework.EventDeleted, err
+}
+
+// hear waits for an event from one of two watches, either of which may be nil.
+// With own it watches its own node too, and fails once that is gone.
+func (p *place) hear(ctx context.Context, own bool, one, other <-chan framework.Event) (ev framework.Event, err error) {
 	for {
-		if next && p.watch == nil {
+		if own && p.watch == nil {
 			if err := p.watchOwn(ctx); err != nil {
-				return false, err
+				return ev, err
 			}
 		}
 		select {
-		case ev := <-watch.Event():
-			switch ev.Type {
-			case framework.EventDeleted:
-				return true, nil
-			case framework.EventSessionEnded:
-				return false, p.failure(ctx, ev.Err)
-			}
-			return false, nil
+		case ev = <-one:
+		case ev = <-other:
 		case ev := <-p.ownEvent():
 			p.watch = nil
 			if err := p.heard(ctx, ev); err != nil {
-				return false, err
+				return ev, err
 			}
+			continue
 		case <-p.session.Context().Done():
-			return false, p.failure(ctx, p.session.Err())
+			return ev, p.failure(ctx, p.session.Err())
 		case <-ctx.Done():
-			return false, p.failure(ctx, ctx.Err())
+			return ev, p.failure(ctx, ctx.Err())
 		}
+		if ev.Type == framework.EventSessionEnded {
+			return ev, p.failure(ctx, ev.Err)
+		}
+		return ev, nil
 	}
 }
 
@@ -143,6 +149,14 @@ func (p *place) ownEvent() <-chan framework.Event {
 		return nil
 	}
 	return p.watch.Event()
+}
+
+// eventOf is the channel of w, nil if there is none.
+func eventOf(w *framework.Watch) <-chan framework.Event {
+	if w == nil {
+		return nil
+	}
+	return w.Event()
 }
 
 // heard judges an event of the own node: fatal to the place, or else the

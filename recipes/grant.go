@@ -1,0 +1,124 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// take takes the permits by one multi, which also leaves the line. As all or
+// none of it is executed, it is only done if the place was still held and the
+// limit still the one that was seen. If the limit was not, take returns without
+// permits.
+func (r *request) take(ctx context.Context, v *view) error {
+	paths, err := r.create(ctx, v)
+	switch {
+	case errors.Is(err, errLimitChanged):
+		return nil
+	case errors.Is(err, errNodeDeleted):
+		r.gone = true
+		return fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
+	case err != nil:
+		return r.failure(ctx, err)
+	}
+	r.gone = true
+	defer func() { // also if a hook or a log handler panics
+		if r.granted == nil {
+			_ = r.permits.line.dismiss(ctx, r.session, paths...)
+		}
+	}()
+	token, err := r.token(ctx, paths)
+	if err != nil {
+		return err
+	}
+	r.granted, err = r.hold(ctx, paths, token)
+	return err
+}
+
+// create makes the permits' nodes and deletes the own one in the line. A reply
+// that is lost costs nothing, as the nodes are found again by their marks. Only
+// if there is no connection for longer than the client's retry policy says they
+// are given up; the next multi then finds that the place is gone.
+func (r *request) create(ctx context.Context, v *view) ([]string, error) {
+	leases := r.permits.line
+	ops := r.permits.limit.checks(v.limit)
+	checks := len(ops)
+	lease := framework.CreateOp(framework.JoinPath(leases.path, leases.rule.label), leases.settings.data,
+		framework.EphemeralSequential).Protected().WithParents()
+	for range r.n {
+		ops = append(ops, lease)
+	}
+	// Last, for whoever is next in line is not to be woken before the rest is done.
+	ops = append(ops, framework.DeleteOp(r.path, framework.AnyVersion).Or(errNodeDeleted).In(r.session))
+
+	var results []framework.Result
+	err := r.persist(ctx, func() (err error) {
+		results, err = leases.client.Multi(ctx, ops...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	paths := make([]string, 0, r.n)
+	for _, made := range results[checks : checks+r.n] {
+		if made.Path != "" { // else somebody has deleted it already
+			paths = append(paths, made.Path)
+		}
+	}
+	return paths, nil
+}
+
+// token reads the transaction that has made all of the nodes: the reply to a
+// multi does not tell it.
+func (r *request) token(ctx context.Context, paths []string) (int64, error) {
+	for _, path := range paths {
+		var stat framework.Stat
+		err := r.persist(ctx, func() (err error) {
+			stat, err = r.permits.line.client.Exists(ctx, path)
+			return err
+		})
+		if !errors.Is(err, framework.ErrNoNode) {
+			return stat.Czxid, r.failure(ctx, err)
+		}
+	}
+	return 0, fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
+}
+
+// hold makes holds of the nodes. If any of them has ended before it began,
+// there are none.
+func (r *request) hold(ctx context.Context, paths []string, token int64) (Leases, error) {
+	if len(paths) < r.n {
+		return nil, fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
+	}
+	leases := r.permits.line
+	holds := make([]*hold, len(paths))
+	for i, path := range paths {
+		holds[i] = newHold(leases, node{path: path, token: token, session: r.session})
+	}
+	err := ctx.Err()
+	for _, h := range holds {
+		if err == nil {
+			err = h.look() // last of all: what was granted in time may be late now
+		}
+	}
+	if errors.Is(err, errSuspended) {
+		err = fmt.Errorf("%w: %w", errAgain, errSuspended)
+	}
+	granted := make(Leases, len(holds))
+	for i, h := range holds {
+		if err == nil && !leases.client.Go(func() { h.guard(nil) }) {
+			err = ErrClosed
+		}
+		granted[i] = h.first
+	}
+	if err == nil {
+		return granted, nil
+	}
+	for _, h := range holds {
+		_ = h.end(err)
+		h.unwatch()
+	}
+	return nil, r.failure(ctx, err)
+}

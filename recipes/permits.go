@@ -1,0 +1,80 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// permits are what the semaphores have in common: a line to stand in, and a
+// parent of the nodes of those who hold permits. Whoever is first in line waits
+// until there is room, takes what he wants, and leaves the line.
+type permits struct {
+	lock        // its line is that of the leases
+	queue *line // of those who want permits
+	limit Limit
+}
+
+// queueRule lets one contender after the other look for room.
+var queueRule = &rule{label: "lock-", passes: true}
+
+// leaseRule is that of the permits' nodes, none of which waits for another.
+var leaseRule = &rule{label: "lease-", blocks: func(_, _ contender) bool { return false }}
+
+func newPermits(what string, client *framework.Client, path string, limit Limit, s settings) permits {
+	if err := errors.Join(s.err, validateRoot(client, path), limit.validate(client)); err != nil {
+		return permits{lock: unusable(what, path, err)}
+	}
+	return permits{
+		lock:  lock{what: what, path: path, line: newLine(client, framework.JoinPath(path, "leases"), leaseRule, s)},
+		queue: newLine(client, framework.JoinPath(path, "locks"), queueRule, s),
+		limit: limit,
+	}
+}
+
+// enterOne takes one permit.
+func (s *permits) enterOne(ctx context.Context, try bool) (*Lease, error) {
+	leases, err := s.take(ctx, 1, try)
+	if err != nil {
+		return nil, err
+	}
+	return leases[0], nil
+}
+
+// take takes n permits, all or none. If try is set it does not wait but fails
+// with ErrHeld.
+func (s *permits) take(ctx context.Context, n int, try bool) (leases Leases, err error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx)
+	}
+	err = s.queue.pass(ctx, try, func(p *place) error {
+		r := &request{place: p, permits: s, n: n}
+		if err := r.serve(ctx); err != nil {
+			return err
+		}
+		leases = r.granted
+		return nil
+	})
+	return leases, err
+}
+
+// Participants returns who holds permits, one for each, and then who stands in
+// line for them, in the line's order, none of whom is a Holder. One who gets
+// permits meanwhile may appear as both. If nobody is there it returns an empty
+// slice; else it is like that of [InterProcessMutex].
+func (s *permits) Participants(ctx context.Context) ([]Participant, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	waiting, err := s.queue.participants(ctx) // first, so that no holder is missed
+	if err != nil {
+		return nil, fmt.Errorf("recipes: participants of %s: %w", s.path, withContext(ctx, err))
+	}
+	holders, err := s.lock.Participants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(holders, waiting...), nil
+}

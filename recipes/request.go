@@ -1,0 +1,169 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// A request is for n permits, by one who is first in line. While he is, nobody
+// else adds to the permits that are out.
+type request struct {
+	*place
+	permits *permits
+	n       int
+	granted Leases
+
+	owners map[string]int64 // of the children of leases: their sessions, 0 of dead ones
+}
+
+// A view is what a request has seen when it looked for room.
+type view struct {
+	limit   counted
+	out     int  // permits of the living
+	ours    bool // all of them are of the request's own session
+	moved   *framework.Watch
+	changed *framework.Watch // of a live limit
+}
+
+func (v *view) stop() {
+	stop(v.moved)
+	stop(v.changed)
+}
+
+// serve waits until there is room and takes the permits. It holds none of them
+// before it has all.
+func (r *request) serve(ctx context.Context) error {
+	r.behind = "" // nobody any more
+	for watching := false; r.granted == nil; watching = true {
+		if err := r.round(ctx, watching); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// round looks for room once. If there is none and it is watching, it waits
+// until something has changed.
+func (r *request) round(ctx context.Context, watching bool) error {
+	var v view
+	defer v.stop() // also if a hook or a log handler panics
+	if err := r.look(ctx, watching, &v); err != nil {
+		return err
+	}
+	switch {
+	case v.out+r.n <= v.limit.value:
+		return r.take(ctx, &v)
+	case r.try:
+		return r.short(ErrHeld, &v)
+	case !watching:
+		return nil
+	}
+	if v.ours {
+		r.permits.line.waitsForItself(r.permits.path)
+	}
+	if _, err := r.hear(ctx, true, eventOf(v.moved), eventOf(v.changed)); err != nil {
+		return r.short(err, &v)
+	}
+	return nil
+}
+
+// short adds to err how many permits were missing.
+func (r *request) short(err error, v *view) error {
+	if errors.Is(err, errAgain) {
+		return err
+	}
+	how := ""
+	if !r.try {
+		how = fmt.Sprintf("waited %v, ", time.Since(r.joined).Round(time.Millisecond))
+	}
+	whose := ""
+	if v.ours {
+		whose = " (all by this client)"
+	}
+	return fmt.Errorf("%w: %sfirst in line, wants %d permits, %d of %d are out%s", bare{err}, how, r.n, v.out, v.limit.value, whose)
+}
+
+// look reads the limit and what is out.
+func (r *request) look(ctx context.Context, watching bool, v *view) error {
+	err := r.persist(ctx, func() (err error) {
+		v.limit, v.changed, err = r.permits.limit.read(ctx, watching)
+		return err
+	})
+	if err := r.failure(ctx, err); err != nil {
+		return err
+	}
+	var children []string
+	err = r.persist(ctx, func() (err error) {
+		children, v.moved, err = r.permits.line.children(ctx, watching)
+		return err
+	})
+	if err := r.failure(ctx, err); err != nil {
+		return err
+	}
+	return r.count(ctx, v, r.permits.line.contenders(children))
+}
+
+// children lists the children of the line's root, none if there is no root,
+// with a watch if that is asked for.
+func (l *line) children(ctx context.Context, watching bool) (names []string, w *framework.Watch, err error) {
+	if watching {
+		names, _, w, err = l.client.ChildrenW(ctx, l.path)
+	} else {
+		names, _, err = l.client.Children(ctx, l.path)
+	}
+	if errors.Is(err, framework.ErrNoNode) {
+		err = nil
+	}
+	return names, w, err
+}
+
+// count counts the permits that are out. Only if there seem to be too many it
+// reads the nodes that it does not know yet, to leave out those that nobody
+// alive owns.
+func (r *request) count(ctx context.Context, v *view, out []contender) error {
+	v.out = len(out)
+	if v.out+r.n <= v.limit.value {
+		return nil
+	}
+	unknown := slices.DeleteFunc(slices.Clone(out), func(c contender) bool {
+		_, known := r.owners[c.name]
+		return known
+	})
+	var stats map[string]framework.Stat
+	err := r.persist(ctx, func() (err error) {
+		stats, err = r.permits.line.stats(ctx, unknown)
+		return err
+	})
+	if err := r.failure(ctx, err); err != nil {
+		return err
+	}
+	owners := make(map[string]int64, len(out)) // without those that have left
+	own := 0
+	v.out = 0
+	for _, c := range out {
+		owner, known := r.owners[c.name]
+		if !known {
+			stat, there := stats[c.name]
+			if !there {
+				continue // it has left
+			}
+			owner = stat.EphemeralOwner
+		}
+		owners[c.name] = owner
+		switch owner {
+		case 0:
+			r.permits.line.report(c.name, "not counting a dead permit: its node is not ephemeral")
+			continue
+		case r.owner:
+			own++
+		}
+		v.out++
+	}
+	r.owners, v.ours = owners, v.out > 0 && own == v.out
+	return nil
+}
