@@ -218,7 +218,6 @@ public class Peer {
     static class SemaphoreLock extends Lock {
         private final InterProcessSemaphoreV2 semaphore;
         private final String path;
-        private SharedCount count; // null if the limit is fixed
         private Collection<Lease> held;
 
         SemaphoreLock(String path, String limit) throws Exception {
@@ -228,9 +227,9 @@ public class Peer {
                 semaphore = new InterProcessSemaphoreV2(client, path, Integer.parseInt(limit));
                 return;
             }
-            count = new SharedCount(client, limit, 0);
+            SharedCount count = new SharedCount(client, limit, 0);
+            count.start(); // before the semaphore, which only hears of what changes after
             semaphore = new InterProcessSemaphoreV2(client, path, count);
-            count.start();
         }
 
         @Override
@@ -275,10 +274,6 @@ public class Peer {
             super(text);
             this.kind = kind;
         }
-    }
-
-    interface Work {
-        List<String> run() throws Exception;
     }
 
     public static void main(String[] args) throws Exception {
@@ -427,6 +422,7 @@ public class Peer {
         return client.checkExists().forPath(node).getCzxid();
     }
 
+    /** Takes turns in a lock, or in either side of a read-write lock. */
     static void contend(String id, Lock lock, String[] words) throws Exception {
         Lock write = locks.get(id + ".write");
         List<Lock> sides = write == null ? List.of(lock) : List.of(lock, write);
@@ -468,7 +464,7 @@ public class Peer {
         private void turn(Lock lock, int permits, long asked) throws Exception {
             enter(lock, permits, asked);
             try {
-                pause();
+                stay();
                 if (downgrades && lock.alone() && random.nextInt(3) == 0) {
                     lock = downgrade(lock);
                 }
@@ -485,7 +481,7 @@ public class Peer {
             say("*", "leave", System.nanoTime(), List.of(id));
             enter(read, 1, asked);
             write.release();
-            pause();
+            stay();
             return read;
         }
 
@@ -498,6 +494,11 @@ public class Peer {
 
         private void pause() {
             LockSupport.parkNanos(random.nextInt(500_000));
+        }
+
+        /** Is inside, with permits for so long that they run out. */
+        private void stay() {
+            LockSupport.parkNanos(random.nextInt(most > 1 ? 20_000_000 : 500_000));
         }
     }
 }

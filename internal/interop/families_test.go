@@ -32,7 +32,7 @@ type family struct {
 var mutexes = &family{name: "mutex", verb: "mutex", label: "lock-", holderInLine: true, revocable: true}
 
 // exclusive are the families with one holder.
-var exclusive = []*family{mutexes}
+var exclusive = []*family{mutexes, writers, semaphoreMutexes}
 
 // locks makes one lock for each of two sessions.
 func (f *family) locks(t *testing.T, one, other *session) (*user, *user) {
@@ -129,6 +129,9 @@ func participants(t *testing.T, u *user) []string {
 // deleted. It finds out, and the other never notices.
 func (s *sides) lostReplies(t *testing.T, f *family) {
 	s.eachWay(t, func(t *testing.T, holder, next *session) {
+		if holder == s.java && f != mutexes {
+			t.Skip("to Curator it is the same as in a mutex, and takes seconds to connect again")
+		}
 		a, b := f.locks(t, holder, next)
 		b.acquire(t) // so that the root is there
 		b.release(t)

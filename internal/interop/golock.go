@@ -45,33 +45,6 @@ func kindOf(err error) string {
 	return "failed"
 }
 
-// A recipe is what the locks of a Go peer have in common.
-type recipe interface {
-	Acquire(ctx context.Context) (*recipes.Lease, error)
-	TryAcquire(ctx context.Context) (*recipes.Lease, error)
-	Participants(ctx context.Context) ([]recipes.Participant, error)
-}
-
-// A family makes the locks that go by an ID, from the words that follow it.
-type family func(s *goPeer, c *framework.Client, id, path string, rest []string) ([]*goLock, error)
-
-// families are the families by the verb that makes one.
-var families = map[string]family{
-	"mutex": single(func(c *framework.Client, path string, opts ...recipes.Option) recipe {
-		return recipes.NewInterProcessMutex(c, path, opts...)
-	}),
-}
-
-// opener makes a recipe.
-type opener func(c *framework.Client, path string, opts ...recipes.Option) recipe
-
-// single is a family of locks that have one side, and one holder.
-func single(open opener) family {
-	return func(s *goPeer, c *framework.Client, id, path string, _ []string) ([]*goLock, error) {
-		return []*goLock{{peer: s, client: c, id: id, path: path, open: open, alone: true}}, nil
-	}
-}
-
 // A goLock is a lock of a Go peer with what it holds.
 type goLock struct {
 	peer   *goPeer
@@ -90,7 +63,7 @@ type goLock struct {
 // held is what was acquired at once, with what its holder takes at the grant
 // and uses later.
 type held struct {
-	leases []*recipes.Lease
+	leases recipes.Leases
 	lease  *recipes.Lease  // the first
 	ctx    context.Context // of lease
 	check  framework.Op
@@ -101,13 +74,7 @@ func newHeld(leases ...*recipes.Lease) *held {
 	return &held{leases: leases, lease: first, ctx: first.Context(context.Background()), check: first.Check()}
 }
 
-func (h *held) release() error {
-	errs := make([]error, len(h.leases))
-	for i, l := range h.leases {
-		errs[i] = l.Release()
-	}
-	return errors.Join(errs...)
-}
+func (h *held) release() error { return h.leases.Release() }
 
 func (s *goPeer) newLocks(verb, id, path string, rest []string) error {
 	s.mu.Lock()
@@ -138,12 +105,6 @@ func (s *goPeer) sides(id string) []*goLock {
 	}
 	return nil
 }
-
-// The IDs of a read-write lock's sides end like this.
-const (
-	readSide  = ".read"
-	writeSide = ".write"
-)
 
 // make makes the recipe, or makes it anew with other options.
 func (l *goLock) make(opts ...recipes.Option) {
@@ -252,21 +213,28 @@ func (l *goLock) tellEnd(h *held) {
 
 // get acquires as a peer is asked to: 0 is not to wait, negative for ever.
 func (l *goLock) get(ctx context.Context, wait time.Duration, permits int) (*held, error) {
-	if permits != 1 {
-		return nil, fmt.Errorf("%w: %d permits of %s", errUsage, permits, l.id)
+	if wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
 	}
-	var lease *recipes.Lease
-	var err error
-	if wait == 0 {
-		lease, err = l.recipe().TryAcquire(ctx)
-	} else {
-		if wait > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, wait)
-			defer cancel()
+	lock := l.recipe()
+	if s, ok := lock.(*recipes.InterProcessSemaphore); ok {
+		acquire := s.AcquireN
+		if wait == 0 {
+			acquire = s.TryAcquireN
 		}
-		lease, err = l.recipe().Acquire(ctx)
+		leases, err := acquire(ctx, permits)
+		if err != nil {
+			return nil, err
+		}
+		return newHeld(leases...), nil
 	}
+	acquire := lock.Acquire
+	if wait == 0 {
+		acquire = lock.TryAcquire
+	}
+	lease, err := acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (t *goTurns) turn() (inside bool, err error) {
 		return false, err
 	}
 	t.enter(lock, h, asked)
-	t.pause()
+	t.stay()
 	if t.downgrades && lock.alone && t.random.IntN(3) == 0 {
 		h, err = t.downgrade(h)
 	}
@@ -95,7 +95,7 @@ func (t *goTurns) downgrade(write *held) (*held, error) {
 	t.peer.say("*", leaveEvent, t.id)
 	t.enter(t.sides[0], read, asked)
 	err = write.release()
-	t.pause()
+	t.stay()
 	return read, err
 }
 
@@ -109,3 +109,12 @@ func (t *goTurns) enter(lock *goLock, h *held, asked time.Duration) {
 }
 
 func (t *goTurns) pause() { time.Sleep(time.Duration(t.random.IntN(500_000))) }
+
+// stay is inside, with permits for so long that they run out.
+func (t *goTurns) stay() {
+	longest := 500_000
+	if t.most > 1 {
+		longest = 20_000_000
+	}
+	time.Sleep(time.Duration(t.random.IntN(longest)))
+}

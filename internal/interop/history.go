@@ -57,24 +57,24 @@ func Check(turns []Turn, limit int) error {
 // checkConflicts compares each turn with all that began before it. There are
 // hundreds, so that this is quick enough, and shows each pair.
 func checkConflicts(turns []Turn) error {
-	var errs []error
+	var together, order []error
 	for i, later := range turns {
 		for _, t := range turns[:i] {
 			if !later.conflicts(t) {
 				continue
 			}
 			if later.Began < t.Ended {
-				errs = append(errs, fmt.Errorf("together for %v:\n%v and\n%v", min(t.Ended, later.Ended)-later.Began, t, later))
+				together = append(together, fmt.Errorf("together for %v:\n%v and\n%v", min(t.Ended, later.Ended)-later.Began, t, later))
 			}
 			if later.Seq-t.Seq <= 0 {
-				errs = append(errs, fmt.Errorf("out of the line's order:\n%v before\n%v", t, later))
+				order = append(order, fmt.Errorf("out of the line's order:\n%v before\n%v", t, later))
 			}
 			if later.Token <= t.Token {
-				errs = append(errs, fmt.Errorf("the token does not rise:\n%v before\n%v", t, later))
+				order = append(order, fmt.Errorf("the token does not rise:\n%v before\n%v", t, later))
 			}
 		}
 	}
-	return some(errs)
+	return errors.Join(some(together), some(order))
 }
 
 // checkLimit follows how many permits are out.

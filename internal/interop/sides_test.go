@@ -59,6 +59,19 @@ func TestCurator(t *testing.T) {
 				t.Run("foreign child", func(t *testing.T) { s.foreignChild(t, f) })
 			})
 		}
+		t.Run("read-write lock", func(t *testing.T) {
+			t.Run("readers together", s.readersTogether)
+			t.Run("downgrade", s.downgrade)
+			t.Run("upgrade", s.upgrade)
+			t.Run("CURATOR-621", s.curator621)
+		})
+		t.Run("semaphore", func(t *testing.T) {
+			t.Run("permits", s.permits)
+			t.Run("all or none", s.allOrNone)
+			t.Run("shared limit", s.sharedLimit)
+			t.Run("hold and wait", s.holdAndWait)
+			t.Run("foreign lease", s.foreignLease)
+		})
 		t.Run("contention", s.contention)
 	})
 }
