@@ -140,24 +140,30 @@ func (s *sides) lostReplies(t *testing.T, f *family) {
 				return slices.Contains(ops, r.Op) && strings.HasPrefix(r.Path, a.root+"/")
 			}
 		}
-		created := a.network.DropReply(of(wire.OpCreate, wire.OpCreate2))
-		first := a.acquire(t)
-		<-created
-		if left := s.ephemerals(t, a.root); len(left) != 1 || left[first.path] == 0 {
-			t.Errorf("there are %q, want %s alone", left, first.path)
+		steps := []func(faultproxy.Request) bool{of(wire.OpCreate, wire.OpCreate2)}
+		if holder == s.golang && f.waiters != "" { // the permit comes by a step of its own
+			steps = append(steps, func(r faultproxy.Request) bool { return r.Op == wire.OpMulti })
 		}
-		fails(t, b.attempt(try), "held")
+		for _, step := range steps {
+			created := a.network.DropReply(step)
+			first := a.acquire(t)
+			<-created
+			if left := s.ephemerals(t, a.root); len(left) != 1 || left[first.path] == 0 {
+				t.Errorf("there are %v, want %s alone", left, first.path)
+			}
+			fails(t, b.attempt(try), "held")
 
-		waiting := b.attempt(forever)
-		s.waitWaiting(t, a, 1)
-		deleted := a.network.DropReply(of(wire.OpDelete))
-		a.release(t)
-		<-deleted
-		if second := granted(t, waiting); second.token <= first.token {
-			t.Errorf("token %#x after %#x", second.token, first.token)
+			waiting := b.attempt(forever)
+			s.waitWaiting(t, a, 1)
+			deleted := a.network.DropReply(of(wire.OpDelete))
+			a.release(t)
+			<-deleted
+			if second := granted(t, waiting); second.token <= first.token {
+				t.Errorf("token %#x after %#x", second.token, first.token)
+			}
+			b.release(t)
+			s.waitEmpty(t, a.root)
 		}
-		b.release(t)
-		s.waitEmpty(t, a.root)
 	})
 }
 

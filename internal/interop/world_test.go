@@ -68,7 +68,7 @@ func newWorld(t *testing.T, addr string) *world {
 	w := &world{addr: addr, observer: c}
 	t.Cleanup(func() {
 		if left := w.ephemerals(t, "/locks"); len(left) > 0 {
-			t.Errorf("nodes are left: %q", left)
+			t.Errorf("nodes are left: %v", left)
 		}
 	})
 	return w
@@ -143,7 +143,7 @@ func (w *world) wait(t *testing.T, is func() (bool, any)) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain, there is %q", instead)
+			t.Fatalf("waited in vain, there is %v", instead)
 		}
 	}
 }
