@@ -39,10 +39,23 @@ const leaveTime = time.Second
 // error says that the node stays.
 func (p *place) leave(ctx context.Context) error {
 	p.unwatch()
+	hurry, stop := leaving(ctx, p.session)
+	defer stop()
+	stays := p.line.unmark(hurry, p.marker)
 	if p.gone {
-		return nil
+		return stays
 	}
-	return p.line.dismiss(ctx, p.session, p.path)
+	return both(p.line.dismiss(ctx, p.session, p.path), stays)
+}
+
+// leaving returns the context of one who leaves without having held.
+func leaving(ctx context.Context, session *framework.Session) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	stop := context.AfterFunc(session.ConnectionContext(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // dismiss deletes nodes of session that hold nothing, as leave does.
@@ -50,9 +63,8 @@ func (l *line) dismiss(ctx context.Context, session *framework.Session, paths ..
 	if session.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveTime)
-	defer cancel()
-	defer context.AfterFunc(session.ConnectionContext(), cancel)()
+	ctx, stop := leaving(ctx, session)
+	defer stop()
 	var deletions errgroup.Group
 	for _, path := range paths {
 		deletions.Go(func() error {

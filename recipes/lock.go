@@ -34,6 +34,9 @@ type lock struct {
 // newLock returns a lock whose contenders stand in line at path. It does no
 // I/O. If it cannot be used it has nothing but the reason.
 func newLock(what string, client *framework.Client, path string, r *rule, s settings) lock {
+	if s.err == nil && s.grace > 0 && !r.graceful {
+		s.err = fmt.Errorf("%w: GraceAfterCrash is not supported by a %s", framework.ErrInvalidOption, what)
+	}
 	if err := errors.Join(s.err, validateRoot(client, path)); err != nil {
 		return unusable(what, path, err)
 	}

@@ -50,11 +50,11 @@ func (s *permits) take(ctx context.Context, n int, try bool) (leases Leases, err
 		return nil, ended(ctx)
 	}
 	err = s.queue.pass(ctx, try, func(p *place) error {
-		r := &request{place: p, permits: s, n: n}
-		if err := r.serve(ctx); err != nil {
+		d := &demand{place: p, permits: s, n: n}
+		if err := d.serve(ctx); err != nil {
 			return err
 		}
-		leases = r.granted
+		leases = d.granted
 		return nil
 	})
 	return leases, err
