@@ -68,6 +68,8 @@
 //	look ID                 what a lease says of itself: see [Look]
 //	stop ID                 stops the process, and looks when it goes on
 //	token ID                the lease's token, without a look at it
+//	revoke PATH REASON [MS] asks with a reason; after MS takes the lock by force. Its holders say
+//	                        the reason, too: "revoke ID REASON"
 //
 // A peer ends when its standard input does, and is killed when the process
 // that started it ends. Only Linux is supported.

@@ -3,6 +3,7 @@
 package interop_test
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"regexp"
@@ -216,6 +217,49 @@ func (s *sides) revocation(t *testing.T, f *family) {
 			granted(t, waiting)
 			b.release(t)
 		}
+		s.waitEmpty(t, a.root)
+	})
+}
+
+// force: Baton takes the lock from a holder who does not give it up. Baton's
+// hears of that; Curator's does not, and hears no request with a reason either.
+// It is a known limit of mixed use: this test says when it goes.
+func (s *sides) force(t *testing.T, f *family) {
+	s.eachWay(t, func(t *testing.T, holder, next *session) {
+		const reason = "the disk is full"
+		a, b := f.locks(t, holder, next)
+		if holder == s.golang || f.revocable {
+			_, err := a.Do(within(t), "revocable", a.lock)
+			must(t, err)
+		}
+		first := a.acquire(t)
+		waiting := b.attempt(forever)
+		s.waitWaiting(t, a, 1)
+		_, err := s.golang.Do(within(t), "revoke", first.path, reason)
+		must(t, err)
+		if holder == s.golang {
+			_, err := a.Event(within(t), "revoke", a.lock, reason)
+			must(t, err)
+		}
+		_, err = s.golang.Do(within(t), "revoke", first.path, reason, "10")
+		must(t, err)
+		if second := granted(t, waiting); second.token <= first.token {
+			t.Errorf("token %#x after %#x", second.token, first.token)
+		}
+		if holder == s.golang {
+			_, err := a.Event(within(t), "ended", a.lock, "lost")
+			must(t, err)
+			_, err = a.Do(within(t), "release", a.lock)
+			wantErr(t, "releasing what was taken", err, kind("lost"))
+		} else {
+			a.release(t)
+			done, cancel := context.WithCancel(within(t))
+			cancel()
+			if m, err := a.Event(done, "revoke", a.lock); err == nil {
+				t.Errorf("Curator heard of the request after all: %q", m.Words)
+			}
+		}
+		b.release(t)
 		s.waitEmpty(t, a.root)
 	})
 }

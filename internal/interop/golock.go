@@ -113,11 +113,23 @@ func (l *goLock) make(opts ...recipes.Option) {
 	l.lock = l.open(l.client, l.path, opts...)
 }
 
-func (s *goPeer) revoke(path string) error {
+// revoke asks plainly, or with a reason, or with that and by force after a time.
+func (s *goPeer) revoke(path string, how []string) error {
+	var opts []recipes.RevokeOption
+	if len(how) > 0 {
+		opts = append(opts, recipes.WithReason(how[0]))
+	}
+	if len(how) > 1 {
+		d, err := milliseconds(how[1])
+		if err != nil {
+			return err
+		}
+		opts = append(opts, recipes.WithDeadline(d), recipes.WithForce())
+	}
 	s.mu.Lock()
 	c := s.client
 	s.mu.Unlock()
-	return recipes.Revoke(context.Background(), c, path)
+	return recipes.Revoke(context.Background(), c, path, opts...)
 }
 
 func (l *goLock) run(verb string, args []string) ([]string, error) {
@@ -251,5 +263,8 @@ func (l *goLock) participants() ([]string, error) {
 }
 
 func (l *goLock) revocable() {
-	l.make(recipes.WithRevocationListener(func(*recipes.Lease) { l.peer.say("*", "revoke", l.id) }))
+	l.make(recipes.WithRevocationListener(func(lease *recipes.Lease) {
+		request, _ := lease.Revocation()
+		l.peer.say("*", "revoke", l.id, request.Reason)
+	}))
 }

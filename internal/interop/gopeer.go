@@ -129,8 +129,8 @@ func (s *goPeer) run(verb string, args []string) ([]string, error) {
 		return nil, s.newLocks(verb, args[0], args[1], args[2:])
 	case verb == "contend" && len(args) >= 3:
 		return nil, s.contend(args[0], args[1], args[2], args[3:]...)
-	case verb == "revoke" && len(args) == 1:
-		return nil, s.revoke(args[0])
+	case verb == "revoke" && len(args) > 0:
+		return nil, s.revoke(args[0], args[1:])
 	case len(args) == 0:
 		return nil, fmt.Errorf("%w: %s", errUsage, verb)
 	}

@@ -56,6 +56,7 @@ func TestCurator(t *testing.T) {
 				t.Run("names", func(t *testing.T) { s.names(t, f) })
 				t.Run("lost replies", func(t *testing.T) { s.lostReplies(t, f) })
 				t.Run("revocation", func(t *testing.T) { s.revocation(t, f) })
+				t.Run("force", func(t *testing.T) { s.force(t, f) })
 				t.Run("foreign child", func(t *testing.T) { s.foreignChild(t, f) })
 			})
 		}
