@@ -22,8 +22,6 @@ const (
 	finishTimeout = 2 * time.Second
 	// keptFrame is the size of a request up to which its buffer is kept.
 	keptFrame = 64 << 10
-	// keptEvents is the same for a connection's events.
-	keptEvents = 4 << 10
 )
 
 // A conn is one client connection. Its reader (run) takes requests, carries
@@ -57,8 +55,6 @@ type conn struct {
 
 	// srv.mu guards these.
 	session *session
-	events  []byte // frames that deliver will send
-	told    int64  // how many
 	ids     []identity
 }
 
@@ -114,44 +110,6 @@ func (c *conn) send(frame []byte) {
 	if !c.out.push(frame, false) {
 		c.close("client does not read")
 	}
-}
-
-// tell has the frame of an event sent by deliver. Caller holds srv.mu
-// exclusively.
-func (c *conn) tell(frame []byte) {
-	if c.told == 0 {
-		c.srv.undelivered = append(c.srv.undelivered, c)
-	}
-	c.events = append(c.events, frame...)
-	c.told++
-}
-
-// deliver queues the events of a transaction, those of one connection at once:
-// there may be very many. Caller holds s.mu exclusively, and has not queued
-// what comes after them.
-func (s *Server) deliver() {
-	for _, c := range s.undelivered {
-		c.traffic.sent.Add(c.told)
-		s.traffic.sent.Add(c.told)
-		if !c.queueEvents() {
-			c.close("client does not read")
-		}
-		c.told = 0
-	}
-	clear(s.undelivered)
-	s.undelivered = s.undelivered[:0]
-}
-
-// queueEvents queues what tell has gathered. Much is given away, not copied.
-func (c *conn) queueEvents() bool {
-	if cap(c.events) > keptEvents {
-		events := c.events
-		c.events = nil
-		return c.out.give(events)
-	}
-	ok := c.out.push(c.events, false)
-	c.events = c.events[:0]
-	return ok
 }
 
 // reply is send for the connection's own reader, which flushes.

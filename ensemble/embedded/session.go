@@ -111,7 +111,6 @@ func (s *Server) expire(now time.Duration) (over []*session, conns []*conn) {
 	for _, ses := range over {
 		conns = s.kill(ses, conns)
 	}
-	s.deliver()
 	return over, conns
 }
 

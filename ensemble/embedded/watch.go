@@ -215,7 +215,7 @@ func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except to
 		case l != nil:
 			w.hold(l, c, path, event, frame, tell)
 		case tell:
-			c.tell(frame)
+			c.send(frame)
 		}
 	}
 	return to
