@@ -132,9 +132,11 @@ func (c *conn) run() {
 	err := c.serve()
 	c.lastWords()
 	c.flush()
-	c.srv.mu.Lock()
-	c.srv.detach(c)
-	c.srv.mu.Unlock()
+	for done := false; !done; {
+		c.srv.mu.Lock()
+		done = c.srv.detach(c)
+		c.srv.mu.Unlock()
+	}
 	if err == nil { // what is queued is still to be sent
 		c.out.finish()
 		<-writing
