@@ -106,15 +106,35 @@ func semaphorePlayer(c *framework.Client, n int) player {
 	}}
 }
 
+func multiPlayer(l *recipes.InterProcessMultiLock, claims ...claim) player {
+	return player{"multi lock", claims, func(ctx context.Context, try bool) ([]grantee, error) {
+		enter := l.Acquire
+		if try {
+			enter = l.TryAcquire
+		}
+		leases, err := enter(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []grantee{leases}, nil
+	}}
+}
+
 // players are the locks that take part, on the same few paths for each client.
 func players(c *framework.Client) []player {
+	mutex := recipes.NewInterProcessMutex(c, "/mutex")
+	single := recipes.NewInterProcessSemaphoreMutex(c, "/semaphore-mutex")
 	rw := recipes.NewInterProcessReadWriteLock(c, "/rw")
 	return []player{
-		lockPlayer("mutex", recipes.NewInterProcessMutex(c, "/mutex"), exclusive("/mutex")),
-		lockPlayer("semaphore mutex", recipes.NewInterProcessSemaphoreMutex(c, "/semaphore-mutex"), exclusive("/semaphore-mutex")),
+		lockPlayer("mutex", mutex, exclusive("/mutex")),
+		lockPlayer("semaphore mutex", single, exclusive("/semaphore-mutex")),
 		lockPlayer("read lock", rw.ReadLock(), claim{"/rw", 1, allUnits}),
 		lockPlayer("write lock", rw.WriteLock(), exclusive("/rw")),
 		semaphorePlayer(c, 1), semaphorePlayer(c, 1), semaphorePlayer(c, 2), semaphorePlayer(c, 3),
+		multiPlayer(
+			recipes.NewInterProcessMultiLock([]recipes.InterProcessLock{single, rw.WriteLock(), mutex}),
+			exclusive("/semaphore-mutex"), exclusive("/rw"), exclusive("/mutex"),
+		),
 	}
 }
 
@@ -166,12 +186,30 @@ type modelGrant struct {
 func (g *modelGrant) leases() []*recipes.Lease {
 	var all []*recipes.Lease
 	for _, h := range g.held {
-		all = append(all, h.(*recipes.Lease))
+		switch h := h.(type) {
+		case *recipes.Lease:
+			all = append(all, h)
+		case *recipes.MultiLease:
+			all = append(all, h.Leases()...)
+		}
 	}
 	return all
 }
 
-func (g *modelGrant) token() int64 { return g.held[0].Token() }
+// token returns the token that is shown to a resource.
+func (g *modelGrant) token(resource string) int64 {
+	for _, l := range g.leases() {
+		if strings.HasPrefix(l.Path(), resource+"/") {
+			return l.Token()
+		}
+	}
+	return 0
+}
+
+type tokenOf struct {
+	token int64
+	owner int
+}
 
 // A waiter is a call that has not returned.
 type waiter struct {
@@ -189,15 +227,15 @@ type lockModel struct {
 	owners   int
 	grants   []*modelGrant
 	waiters  map[*waiter]struct{}
-	tokens   map[string]int64 // of the last exclusive holder
-	expired  map[int64]bool   // sessions
-	deleted  map[string]bool  // nodes
+	tokens   map[string]tokenOf // of the last exclusive holder
+	expired  map[int64]bool     // sessions
+	deleted  map[string]bool    // nodes
 	problems []string
 }
 
 func newLockModel(w *world) *lockModel {
 	m := &lockModel{
-		world: w, waiters: make(map[*waiter]struct{}), tokens: make(map[string]int64),
+		world: w, waiters: make(map[*waiter]struct{}), tokens: make(map[string]tokenOf),
 		expired: make(map[int64]bool), deleted: make(map[string]bool),
 	}
 	for range 3 {
@@ -322,10 +360,11 @@ func (m *lockModel) granted(g *modelGrant) {
 		if c.units < c.of || !m.live(g) || m.holds(g.owner, c.resource) {
 			continue
 		}
-		if last := m.tokens[c.resource]; g.token() <= last {
-			m.problem("token %#x of %s does not exceed the last, %#x", g.token(), g.what, last)
+		token, last := g.token(c.resource), m.tokens[c.resource]
+		if token < last.token || token == last.token && g.owner != last.owner {
+			m.problem("token %#x of %s does not exceed the last, %#x", token, g.what, last.token)
 		}
-		m.tokens[c.resource] = g.token()
+		m.tokens[c.resource] = tokenOf{token, g.owner}
 	}
 	m.grants = append(m.grants, g)
 }
