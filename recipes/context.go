@@ -80,3 +80,19 @@ func (c *leaseContext) reenter(l *line) (*Lease, error) {
 	}
 	return c.hold.reenter(l)
 }
+
+// live returns why ctx, which c is or is made of, is of no use any more: the
+// lease's end or its own. Nil if it is.
+func (c *leaseContext) live(ctx context.Context) error {
+	err := c.dead
+	if err == nil {
+		err = c.hold.look()
+	}
+	if err != nil {
+		return withContext(ctx, err)
+	}
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	return nil
+}

@@ -38,6 +38,24 @@
 // are in touch with one another end the session and give the lock to another.
 // Whoever would rather stop at the first doubt uses [EndWhenUnknown].
 //
+// # Fencing
+//
+// A holder that was paused between its last look and its write finds the lock
+// with somebody else, and writes all the same. Only the resource can refuse
+// it. It keeps the highest [Lease.Token] that it has seen, with its data, and in
+// one step with each write compares: a higher token is stored, an equal one is
+// the same hold and accepted, a lower one refused. In SQL that is one statement,
+// in the transaction of the writes, which changes no row if the token is stale:
+//
+//	INSERT INTO fence (resource, token) VALUES ($1, $2)
+//	ON CONFLICT (resource) DO UPDATE SET token = excluded.token
+//	WHERE fence.token <= excluded.token
+//
+// The resource hears of a holder by its first request. So one that reads in
+// order to write sends the token before it reads. In ZooKeeper [Lease.Check]
+// does it all. The page docs/fencing.md has HTTP, object stores, other
+// databases and the limits; examples/fencing is a program that shows it.
+//
 // # What is not guaranteed
 //
 // A lock in a distributed system cannot stop the holder. Between a look at the
@@ -52,7 +70,7 @@
 // the session and let the next one in meanwhile.
 //
 // What must not be written by two holders needs a resource that compares
-// [Lease.Token], or [Lease.Check] if the resource is ZooKeeper.
+// tokens, or [Lease.Check] if the resource is ZooKeeper.
 //
 // Order is by when the server took in a contender's node, not by when Acquire
 // was called. One who lost the session while waiting, or whose node was

@@ -101,3 +101,25 @@ func (w *world) nodes(c *framework.Client, path string) []string {
 	}
 	return nodes
 }
+
+// The sides of the read-write lock, each with what is in its way.
+var (
+	writers = family{name: "write lock", label: "__WRIT__", lock: writeLock}
+	// readers wait for writers, and writersAmongReaders for readers.
+	readers             = family{name: "read lock", label: "__WRIT__", lock: readLock, rival: writeLock}
+	writersAmongReaders = family{name: "write lock", label: "__READ__", lock: writeLock, rival: readLock}
+)
+
+func readLock(c *framework.Client, path string, opts ...recipes.Option) recipes.InterProcessLock {
+	return recipes.NewInterProcessReadWriteLock(c, path, opts...).ReadLock()
+}
+
+func writeLock(c *framework.Client, path string, opts ...recipes.Option) recipes.InterProcessLock {
+	return recipes.NewInterProcessReadWriteLock(c, path, opts...).WriteLock()
+}
+
+// readWrite returns the read-write lock at root for a new client.
+func (w *world) readWrite(opts ...recipes.Option) *recipes.InterProcessReadWriteLock {
+	w.Helper()
+	return recipes.NewInterProcessReadWriteLock(w.client(), root, opts...)
+}

@@ -26,6 +26,8 @@ type scenario struct {
 	do func(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error)
 	// loses says that do holds another lease meanwhile, which a fault may end.
 	loses bool
+	// passes says that do lets others in line behind it.
+	passes bool
 }
 
 var scenarios = []scenario{
@@ -57,6 +59,7 @@ type fault struct {
 	after   func(s *strike) embedded.Verdict // it was, and its reply is not sent yet
 	cancels bool                             // the caller gives up
 	ends    bool                             // the session ends
+	early   bool                             // before the client can know
 	outage  bool                             // there is no connection for a while
 	deletes bool                             // an outsider deletes the node
 }
@@ -126,11 +129,11 @@ var faults = []fault{
 		s.outage(2 * sessionTimeout)
 		return embedded.Cut
 	}},
-	{name: "expired before", ends: true, before: func(s *strike) embedded.Verdict {
+	{name: "expired before", ends: true, early: true, before: func(s *strike) embedded.Verdict {
 		_ = s.srv.ExpireSession(s.session)
 		return embedded.Pass
 	}},
-	{name: "expired after", ends: true, after: func(s *strike) embedded.Verdict {
+	{name: "expired after", ends: true, early: true, after: func(s *strike) embedded.Verdict {
 		_ = s.srv.ExpireSession(s.session)
 		return embedded.Pass
 	}},
@@ -224,7 +227,7 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	lease, err := w.timed(sc, f, ctx, m)
 	close(returned)
 	if err == nil {
-		if !f.deletes { // else another may have been granted before this one knows
+		if !f.deletes && !(f.early && sc.passes) { // else another may have been granted before this one knows
 			w.granted(root, lease)
 		}
 		time.Sleep(soon / 10)

@@ -206,6 +206,15 @@ func (h *hold) release() error {
 // lost is the error of a hold that ended for the given reason.
 func (h *hold) lost(why error) error { return fmt.Errorf("%w: %s: %w", ErrLost, h.path, why) }
 
+// missing ends the hold, whose node is not there, and returns why it ended: it
+// may have been released meanwhile.
+func (h *hold) missing() error {
+	if err := h.look(); err != nil {
+		return err
+	}
+	return h.end(h.lost(errNodeDeleted))
+}
+
 // delete deletes the node, waiting for about as long as the session can still
 // live without a connection.
 func (h *hold) delete() error {

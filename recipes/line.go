@@ -52,7 +52,7 @@ var errAgain = errors.New("recipes: place in the line lost")
 // enter returns a lease: of the hold that ctx carries, if it carries one of
 // this line, or else of a new one.
 func (l *line) enter(ctx context.Context, try bool) (*Lease, error) {
-	if c, ok := ctx.Value(l.key).(*leaseContext); ok {
+	if c, ok := l.carried(ctx); ok {
 		lease, err := c.reenter(l)
 		if err != nil {
 			return nil, withContext(ctx, err)
@@ -66,6 +66,13 @@ func (l *line) enter(ctx context.Context, try bool) (*Lease, error) {
 		return nil, ended(ctx)
 	}
 	return l.acquire(ctx, try)
+}
+
+// carried returns the context in ctx that carries a hold of this line, if
+// there is one.
+func (l *line) carried(ctx context.Context) (*leaseContext, bool) {
+	c, ok := ctx.Value(l.key).(*leaseContext)
+	return c, ok
 }
 
 // acquire joins the line, waits until its turn comes, and returns the first
@@ -89,10 +96,19 @@ func (l *line) acquire(ctx context.Context, try bool) (lease *Lease, err error) 
 // if that has not just happened; and, unless try is set, after the client has
 // found no server that takes it in for as long as its retry policy says.
 func (l *line) pass(ctx context.Context, try bool, turn func(p *place) error) error {
+	return l.passFrom(ctx, try, l.join, turn)
+}
+
+// A joiner makes a place in a line, with a list of the line's root from
+// afterwards.
+type joiner func(ctx context.Context) (*place, []string, error)
+
+// passFrom is pass from a place that join makes.
+func (l *line) passFrom(ctx context.Context, try bool, join joiner, turn func(p *place) error) error {
 	var pauses pauses
 	for losses := 0; ; {
 		began := time.Now()
-		err := l.attempt(ctx, try, turn)
+		err := l.attempt(ctx, try, join, turn)
 		lost := errors.Is(err, errAgain)
 		if err == nil || ctx.Err() != nil || !lost && (try || !isOutage(err)) {
 			return err
@@ -115,8 +131,8 @@ func (l *line) pass(ctx context.Context, try bool, turn func(p *place) error) er
 }
 
 // attempt is one round of pass. The error is errAgain if the place was lost.
-func (l *line) attempt(ctx context.Context, try bool, turn func(p *place) error) (err error) {
-	p, children, err := l.join(ctx)
+func (l *line) attempt(ctx context.Context, try bool, join joiner, turn func(p *place) error) (err error) {
+	p, children, err := join(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,7 +150,7 @@ func (l *line) attempt(ctx context.Context, try bool, turn func(p *place) error)
 
 // isOutage reports whether err is of a time without servers, which passes.
 func isOutage(err error) bool {
-	return framework.IsRetryable(err) && !errors.Is(err, framework.ErrAuthFailed)
+	return framework.IsRetryable(err) && !errors.Is(err, framework.ErrAuthFailed) && !errors.Is(err, ErrLost)
 }
 
 // join makes a node and lists the children of the line's root, in one round
@@ -152,6 +168,7 @@ func (l *line) join(ctx context.Context) (*place, []string, error) {
 		path:    c.Path,
 		owner:   c.Stat.EphemeralOwner,
 		session: c.Session,
+		token:   c.Stat.Czxid,
 		joined:  time.Now(),
 	}
 	_, name := framework.SplitPath(c.Path)

@@ -17,9 +17,11 @@ type place struct {
 	own     contender // with its czxid
 	owner   int64     // the ephemeral owner, as the server said
 	session *framework.Session
+	token   int64 // see [Lease.Token]
 	joined  time.Time
-	try     bool // do not wait
-	kept    bool // the node is a hold's now
+	try     bool         // do not wait
+	kept    bool         // the node is a hold's now
+	from    *inheritance // where the place is from, until that is settled
 
 	gone   bool                // somebody deleted the node
 	dead   map[string]struct{} // contenders that nobody alive owns
@@ -56,6 +58,9 @@ func (p *place) take(ctx context.Context, children []string, turn func(p *place)
 
 // await returns when the place's turn has come.
 func (p *place) await(ctx context.Context, children []string) error {
+	if p.from != nil {
+		return p.inherit(children)
+	}
 	for {
 		queue, err := p.tellTwins(ctx, p.living(p.line.contenders(children)))
 		if err != nil {
@@ -139,5 +144,5 @@ func (p *place) grant(ctx context.Context) (*hold, error) {
 }
 
 func (p *place) node() node {
-	return node{path: p.path, token: p.own.czxid, session: p.session}
+	return node{path: p.path, token: p.token, session: p.session}
 }

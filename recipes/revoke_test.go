@@ -127,6 +127,22 @@ func TestRevokeAtAnyTime(t *testing.T) {
 	}
 }
 
+// The nodes of every recipe can be asked for, whoever made them.
+func TestRevokeKnowsAllRecipes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		for _, name := range []string{"lock-0000000001", "__READ__0000000002", "_c_1-2-__WRIT__0000000003", "_c_x-lease--2147483648"} {
+			path := root + "/" + name
+			w.put(c, path)
+			w.revoke(c, path)
+			if data, _, err := c.Get(w.ctx, path); err != nil || string(data) != "__REVOKE__" {
+				t.Errorf("%s holds %q, %v", name, data, err)
+			}
+		}
+	})
+}
+
 func TestRevokeRefusesOtherNodes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(w *world) {

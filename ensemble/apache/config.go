@@ -84,6 +84,7 @@ func (l *layout) arguments() []string {
 	for _, p := range l.options.properties {
 		args = append(args, "-D"+p)
 	}
+	args = append(args, l.options.jvm...)
 	return append(args, "-cp", l.install.classpath, l.install.main, l.config())
 }
 

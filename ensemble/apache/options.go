@@ -16,6 +16,7 @@ type options struct {
 	containers time.Duration // 0: the server's default
 	config     []string
 	properties []string // name=value
+	jvm        []string
 	logger     *slog.Logger
 }
 
@@ -53,6 +54,13 @@ func WithConfig(lines ...string) Option {
 // overrides one of the same name.
 func WithProperty(name, value string) Option {
 	return func(o *options) { o.properties = append(o.properties, name+"="+value) }
+}
+
+// WithJVM adds arguments for the Java virtual machine. They override the defaults,
+// which are for a quick start and little memory: a benchmark wants
+// "-XX:TieredStopAtLevel=4" and more than "-Xmx128m".
+func WithJVM(args ...string) Option {
+	return func(o *options) { o.jvm = append(o.jvm, args...) }
 }
 
 // WithLogger sets where starts, stops and signals are logged, by default

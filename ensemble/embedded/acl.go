@@ -70,11 +70,21 @@ func (i identity) matches(a wire.ACL) bool {
 	return false
 }
 
+// maxACL is how many entries an ACL may have. Each is looked at, for each
+// identity, with the server's lock held.
+const maxACL = 1000
+
+// entrySize is what an entry of an ACL takes besides the text in it.
+const entrySize = 40
+
 // fixACL returns acl as it is stored: without duplicates and with "auth"
 // replaced by the identities of the caller. It is not ok if it is empty or
-// names something that cannot be proved.
+// too long, or names something that cannot be proved.
 func fixACL(acl []wire.ACL, ids []identity) (fixed []wire.ACL, ok bool) {
 	for i, a := range acl {
+		if i >= maxACL || len(fixed) > maxACL {
+			return nil, false
+		}
 		if slices.Contains(acl[:i], a) {
 			continue
 		}
@@ -111,7 +121,19 @@ func fixACL(acl []wire.ACL, ids []identity) (fixed []wire.ACL, ok bool) {
 	if slices.Equal(fixed, openACL) { // by far the most common: share it
 		return openACL, true
 	}
-	return fixed, len(fixed) > 0
+	return fixed, len(fixed) > 0 && len(fixed) <= maxACL
+}
+
+// aclSize returns how many bytes an ACL takes, 0 for the one that is shared.
+func aclSize(acl []wire.ACL) int {
+	if len(acl) > 0 && &acl[0] == &openACL[0] {
+		return 0
+	}
+	n := 0
+	for _, a := range acl {
+		n += len(a.Scheme) + len(a.ID) + entrySize
+	}
+	return n
 }
 
 // validDigest reports whether id has a user and a digest. As in Java's split,

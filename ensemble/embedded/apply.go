@@ -19,6 +19,7 @@ func (s *Server) apply(v *view, t *txn) wire.Record {
 		return &wire.StatResponse{Stat: n.stat()}
 	case wire.OpSetACL:
 		n := s.tree.get(t.path)
+		s.tree.aclSize += aclSize(t.acl) - aclSize(n.acl)
 		n.acl, n.aversion = t.acl, t.version
 		return &wire.StatResponse{Stat: n.stat()}
 	}

@@ -20,6 +20,9 @@ func (s *Server) auth(c *conn, r *wire.AuthRequest) (wire.Record, wire.Code) {
 			c.identify(identity{"super", ""})
 		}
 		c.identify(identity{"digest", id})
+		if size(c.ids) > s.cfg.maxAuth {
+			c.close("too many identities")
+		}
 	case "ip": // proved by connecting
 	default:
 		return nil, wire.CodeAuthFailed
@@ -40,6 +43,15 @@ func (c *conn) identify(id identity) {
 	slices.SortStableFunc(c.ids, func(a, b identity) int {
 		return cmp.Compare(a.hash()&mask, b.hash()&mask)
 	})
+}
+
+// size returns how many bytes identities take, about.
+func size(ids []identity) int {
+	n := 0
+	for _, i := range ids {
+		n += len(i.id) + 64
+	}
+	return n
 }
 
 // hash is the hash code of ZooKeeper's Id, spread.

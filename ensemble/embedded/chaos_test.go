@@ -1,10 +1,12 @@
 package embedded_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -19,11 +21,12 @@ import (
 func TestEverythingAtOnce(t *testing.T) {
 	srv := start(t, embedded.WithTick(10*time.Millisecond), embedded.WithContainerInterval(20*time.Millisecond))
 	over := make(chan struct{})
+	var sessions passwords
 	var wg sync.WaitGroup
 	for i := range 6 {
 		wg.Go(func() {
 			for n := range 60 {
-				restless(srv, rand.New(rand.NewPCG(uint64(i), uint64(n))))
+				restless(t, srv, rand.New(rand.NewPCG(uint64(i), uint64(n))), &sessions)
 			}
 		})
 	}
@@ -37,6 +40,8 @@ func TestEverythingAtOnce(t *testing.T) {
 			disturb(srv, rnd)
 		}
 	}
+	srv.Refuse(false)
+	srv.Unfreeze()
 	srv.Unsilence()
 	srv.Close()
 	for _, info := range srv.Sessions() {
@@ -53,16 +58,22 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// restless connects, sends some requests and hangs up.
-func restless(srv *embedded.Server, rnd *rand.Rand) {
+// restless connects, now and then to somebody's session, sends some requests and
+// hangs up. What comes back is in order.
+func restless(t *testing.T, srv *embedded.Server, rnd *rand.Rand, sessions *passwords) {
 	nc, err := srv.DialContext(context.Background(), "", "")
 	if err != nil {
 		return
 	}
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(20 * time.Millisecond))
-	frames := wire.AppendFrame(nil, &wire.ConnectRequest{TimeoutMillis: 30, Password: make([]byte, 16)})
-	for xid := range int32(rnd.IntN(40)) {
+	hello := wire.ConnectRequest{TimeoutMillis: 30, Password: make([]byte, 16)}
+	if rnd.IntN(3) == 0 {
+		hello.SessionID, hello.Password = sessions.any(rnd)
+	}
+	frames := wire.AppendFrame(nil, &hello)
+	n := int32(rnd.IntN(40))
+	for xid := range n {
 		path := fmt.Sprintf("/%c", 'a'+rnd.IntN(4))
 		if rnd.IntN(2) == 0 {
 			path += fmt.Sprintf("/%c", 'a'+rnd.IntN(4))
@@ -71,13 +82,74 @@ func restless(srv *embedded.Server, rnd *rand.Rand) {
 		frames = wire.AppendFrame(frames, &wire.RequestHeader{Xid: xid, Op: op}, r)
 	}
 	if _, err := nc.Write(frames); err == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(nc, int64(rnd.IntN(4000))))
+		inOrder(t, bufio.NewReader(io.LimitReader(nc, int64(rnd.IntN(4000)))), sessions)
 	}
+}
+
+// inOrder takes the answer to a connect request and checks that the numbers of
+// the requests and of the transactions in what follows go up.
+func inOrder(t *testing.T, in *bufio.Reader, sessions *passwords) {
+	c := &client{t: t, nc: new(net.TCPConn), in: in} // its deadlines are the caller's
+	var hello wire.ConnectResponse
+	frame, err := c.frame()
+	if err != nil || wire.NewDecoder(frame).Decode(&hello) != nil {
+		return // cut off
+	}
+	sessions.add(hello.SessionID, hello.Password)
+	last := wire.ReplyHeader{Xid: -1}
+	for {
+		frame, err := c.frame()
+		if err != nil {
+			return
+		}
+		var h wire.ReplyHeader
+		if err := wire.NewDecoder(frame).Decode(&h); err != nil {
+			t.Error(err)
+			return
+		}
+		if h.Xid == wire.XidNotify {
+			continue
+		}
+		if h.Xid <= last.Xid || h.Zxid < last.Zxid {
+			t.Errorf("reply %+v after %+v", h, last)
+		}
+		last = h
+	}
+}
+
+// passwords are those of the sessions that there were.
+type passwords struct {
+	mu  sync.Mutex
+	all []wire.ConnectResponse
+}
+
+func (p *passwords) add(id int64, password []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = append(p.all, wire.ConnectResponse{SessionID: id, Password: password})
+}
+
+// any returns one of the last ten, or none.
+func (p *passwords) any(rnd *rand.Rand) (id int64, password []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.all) == 0 {
+		return 0, make([]byte, 16)
+	}
+	s := p.all[len(p.all)-1-rnd.IntN(min(10, len(p.all)))]
+	return s.SessionID, s.Password
 }
 
 func restlessRequest(rnd *rand.Rand, path string) (wire.OpCode, wire.Record) {
 	create := &wire.CreateRequest{Path: path, ACL: openACL, Flags: int32(rnd.IntN(4))}
-	switch rnd.IntN(9) {
+	switch rnd.IntN(11) {
+	case 9:
+		return wire.OpSetWatches2, &wire.SetWatches2Request{
+			SetWatchesRequest: wire.SetWatchesRequest{RelativeZxid: int64(rnd.IntN(1000)), Data: []string{path}, Exist: []string{path}, Child: []string{path}},
+			Persistent:        []string{path},
+		}
+	case 10:
+		return wire.OpRemoveWatches, &wire.WatchTypeRequest{Path: path, Type: wire.WatcherAny}
 	case 0, 1:
 		return wire.OpCreate2, create
 	case 2:
@@ -106,7 +178,7 @@ func disturb(srv *embedded.Server, rnd *rand.Rand) {
 	if len(sessions) > 0 {
 		any = sessions[rnd.IntN(len(sessions))].ID
 	}
-	switch rnd.IntN(10) {
+	switch rnd.IntN(16) {
 	case 0:
 		srv.DropConnections(any)
 	case 1:
@@ -129,5 +201,17 @@ func disturb(srv *embedded.Server, rnd *rand.Rand) {
 		srv.LoseReply(func(r embedded.Request) bool { return r.Session == any && r.Op == "delete" })
 	case 9:
 		srv.Dump()
+	case 10:
+		srv.Lag(any)
+	case 11:
+		srv.Lag()
+	case 12:
+		srv.CatchUp()
+	case 13:
+		srv.Freeze()
+	case 14:
+		srv.Unfreeze()
+	case 15:
+		srv.Refuse(rnd.IntN(4) == 0)
 	}
 }

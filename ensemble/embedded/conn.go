@@ -63,7 +63,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{srv: s, nc: nc, in: bufio.NewReaderSize(nc, 16<<10), out: newQueue(s.cfg.maxQueue), done: make(chan struct{})}
+	c := &conn{srv: s, nc: nc, in: bufio.NewReaderSize(nc, 16<<10), out: newQueue(s.cfg.maxQueue.connection, s.backlog), done: make(chan struct{})}
 	c.ids = []identity{{"ip", clientIP(nc)}}
 	c.number, c.since, c.began = s.connected.Add(1), time.Now(), s.clock.elapsed()
 	c.last.reset()
@@ -119,15 +119,6 @@ func (c *conn) send(frame []byte) {
 // tell has the frame of an event sent by deliver. Caller holds srv.mu
 // exclusively.
 func (c *conn) tell(frame []byte) {
-	if l := c.session.lag.Load(); l != nil {
-		l.held = append(l.held, frame)
-		return
-	}
-	c.tellNow(frame)
-}
-
-// tellNow is tell, also for a session that lags.
-func (c *conn) tellNow(frame []byte) {
 	if c.told == 0 {
 		c.srv.undelivered = append(c.srv.undelivered, c)
 	}
@@ -142,16 +133,25 @@ func (s *Server) deliver() {
 	for _, c := range s.undelivered {
 		c.traffic.sent.Add(c.told)
 		s.traffic.sent.Add(c.told)
-		if !c.out.push(c.events, false) {
+		if !c.queueEvents() {
 			c.close("client does not read")
 		}
-		c.events, c.told = c.events[:0], 0
-		if cap(c.events) > keptEvents {
-			c.events = nil
-		}
+		c.told = 0
 	}
 	clear(s.undelivered)
 	s.undelivered = s.undelivered[:0]
+}
+
+// queueEvents queues what tell has gathered. Much is given away, not copied.
+func (c *conn) queueEvents() bool {
+	if cap(c.events) > keptEvents {
+		events := c.events
+		c.events = nil
+		return c.out.give(events)
+	}
+	ok := c.out.push(c.events, false)
+	c.events = c.events[:0]
+	return ok
 }
 
 // reply is send for the connection's own reader, which flushes.

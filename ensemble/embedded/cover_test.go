@@ -2,10 +2,15 @@ package embedded_test
 
 import (
 	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/internal/wire"
 )
 
@@ -37,7 +42,8 @@ func allCases(t *testing.T) []scriptedCase {
 }
 
 // clientCodes are the errors that a client can provoke on a server that
-// stands alone, is set up as usual, and is told to enforce quotas.
+// stands alone, is set up as usual, and is told to enforce quotas. The package's
+// documentation says of each other why a client cannot.
 var clientCodes = []wire.Code{
 	wire.CodeRuntimeInconsistency, // the rest of a multi
 	wire.CodeMarshallingError, wire.CodeUnimplemented, wire.CodeBadArguments, wire.CodeNoNode, wire.CodeNoAuth,
@@ -81,9 +87,24 @@ func TestScriptsCoverEverything(t *testing.T) {
 			t.Errorf("no script provokes %v (%d)", code, code)
 		}
 	}
+	everyCodeIsExplained(t)
 	for part := range strings.FieldsSeq("create create2 createContainer createTTL delete setData check") {
 		if !ops["multi "+part] {
 			t.Errorf("no multi has %s", part)
+		}
+	}
+}
+
+// everyCodeIsExplained looks for the codes that no script provokes in doc.go.
+func everyCodeIsExplained(t *testing.T) {
+	t.Helper()
+	doc := string(must(os.ReadFile("doc.go")))
+	for code := wire.Code(-1); code > -200; code-- {
+		if unknown := strings.HasPrefix(code.String(), "code "); unknown || slices.Contains(clientCodes, code) {
+			continue
+		}
+		if !regexp.MustCompile(`[^0-9]` + strconv.Itoa(int(code)) + `\b`).MatchString(doc) {
+			t.Errorf("no script provokes %v (%d), and doc.go does not say why", code, code)
 		}
 	}
 }
@@ -109,6 +130,27 @@ func TestScriptsCoverWatches(t *testing.T) {
 	for event := range strings.SplitSeq("created deleted changed children", " ") {
 		if !strings.Contains(text, "\n< w: "+event+" /") {
 			t.Errorf("no event %q", event)
+		}
+	}
+}
+
+// Each fault, and each way to look inside, has an example.
+func TestEveryMethodHasAnExample(t *testing.T) {
+	var text string
+	for _, file := range must(filepath.Glob("example*_test.go")) {
+		text += string(must(os.ReadFile(file)))
+	}
+	server := reflect.TypeFor[*embedded.Server]()
+	for i := range server.NumMethod() {
+		method := server.Method(i)
+		switch method.Name {
+		case "Servers", "Chroot", "DialContext": // for package framework
+			continue
+		case "Serve", "Close": // in other examples
+			continue
+		}
+		if !strings.Contains(text, "func ExampleServer_"+method.Name+"()") {
+			t.Errorf("no example of %s", method.Name)
 		}
 	}
 }

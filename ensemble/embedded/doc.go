@@ -40,10 +40,28 @@
 //   - a check outside a multi is answered when it succeeds; a real server then
 //     sends nothing;
 //   - what is refused because of [WithoutContainers] keeps its connection;
+//   - a multiRead whose reply would be longer than may wait for a client is
+//     answered SystemError (-1);
 //   - there is no SASL;
 //   - all four-letter words are answered without being allowed first; "mntr"
 //     names all metrics of a real server, but those of parts that are not here
 //     are 0.
+//
+// Some error codes of ZooKeeper a client cannot provoke here, since a server
+// that stands alone and is set up as usual does not give them. [Answer] has the
+// server give any of them:
+//
+//	-13, -14  no quorum, reconfiguration in progress: only an ensemble reconfigures
+//	-112      session expired, as the reply to a request: it goes to a connection
+//	          that is being closed, and comes through by chance if at all
+//	-118      session moved: in an ensemble, what was on its way by another server
+//	-119      not read-only: from a server that has lost its quorum
+//	-120      ephemeral on a local session: needs an ensemble with local sessions
+//	-124      session closed, authentication required: from a server that is set
+//	          up to refuse who has not proved an identity
+//	-127      throttled: from a server that is set up to shed load
+//
+// -3, -4, -7, -12, -100, -113 and -122 are made up by clients, or by nobody.
 //
 // # How that is known
 //
@@ -69,7 +87,16 @@
 //
 // Not for production. Nothing is written to disk: when the process ends, all
 // data is gone. There is one server, no ensemble, so it cannot fail over; of
-// the staleness of a follower it shows what [Server.Lag] makes. What clients
-// may use is limited ([WithMaxConnections] and its kin), but not how much they
-// store. It has no TLS of its own.
+// the staleness of a follower it shows what [Server.Lag] makes. It has no TLS
+// of its own.
+//
+// # Limits
+//
+// A client cannot make the server use memory without end, nor hold up others
+// for long: what is accepted is limited for a connection and in total, by
+// options with defaults that no sane client meets. There are limits for a
+// request ([WithMaxBuffer]), for what waits to be read ([WithMaxQueue]), and for
+// connections, sessions, watches, identities and the tree
+// ([WithMaxConnections], [WithMaxSessions], [WithMaxWatches], [WithMaxAuth],
+// [WithMaxTree]). An ACL may have 1,000 entries.
 package embedded

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ func (d *due) get() time.Duration {
 	return d.next
 }
 
-// background expires sessions and reaps nodes until the server closes. It
+// background expires sessions, reaps nodes and sheds load until the server closes. It
 // ends with s.closing, and s.wg waits for it.
 func (s *Server) background() {
 	defer s.wg.Done()
@@ -57,6 +58,8 @@ func (s *Server) background() {
 		select {
 		case <-s.closing:
 			return
+		case <-s.backlog.crowded:
+			s.shed()
 		case <-s.due.wake:
 		case <-timer.C:
 		}
@@ -92,6 +95,23 @@ func (s *Server) runDue() {
 		s.cfg.logger.Info("session expired", "session", hex(ses.id))
 	}
 	s.closeExpired(conns)
+}
+
+// shed closes the connections for which most is waiting until no more waits in
+// all than may.
+func (s *Server) shed() {
+	conns := s.connections(nil)
+	waiting := make(map[*conn]int, len(conns))
+	for _, c := range conns {
+		waiting[c] = c.out.waiting()
+	}
+	slices.SortFunc(conns, func(a, b *conn) int { return cmp.Compare(waiting[b], waiting[a]) })
+	for _, c := range conns {
+		if !s.backlog.over() {
+			return
+		}
+		c.close("too much waits for clients that do not read")
+	}
 }
 
 // closeExpired closes the connections of sessions that are gone. Those that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"syscall"
 	"time"
@@ -295,4 +296,74 @@ func ExampleServe() {
 		return
 	}
 	fmt.Println(embedded.Serve(l))
+}
+
+// What was sent while the server was silent is carried out when it is over.
+func ExampleServer_Unsilence() {
+	srv, conn, end := example()
+	defer end()
+	_, _ = conn.Sync("/")
+	srv.Silence()
+	created := make(chan error)
+	go func() {
+		_, err := conn.Create("/late", nil, 0, open)
+		created <- err
+	}()
+	srv.Unsilence()
+	fmt.Println(<-created)
+	// Output:
+	// <nil>
+}
+
+// Sessions whose time has passed while the server stood still expire first.
+func ExampleServer_Unfreeze() {
+	srv, conn, end := example()
+	defer end()
+	_, _ = conn.Create("/worker", nil, zk.FlagEphemeral, open)
+	srv.Freeze()
+	srv.Advance(time.Minute)
+	fmt.Println("frozen:", len(srv.Sessions()))
+	srv.Unfreeze()
+	_, there := srv.Node("/worker")
+	fmt.Println("after that:", there)
+	// Output:
+	// frozen: 1
+	// after that: false
+}
+
+// A watch that nobody waits for any more is a leak.
+func ExampleServer_WatchCount() {
+	srv, conn, end := example()
+	defer end()
+	_, _ = conn.Create("/first", nil, 0, open)
+	_, _, _, _ = conn.GetW("/first")
+	fmt.Println(srv.WatchCount())
+	_, _ = conn.Set("/first", nil, -1)
+	fmt.Println(srv.WatchCount())
+	// Output:
+	// 1
+	// 0
+}
+
+// Clients in other processes and languages need an address.
+func ExampleServer_Listen() {
+	srv, err := embedded.Start()
+	if err != nil {
+		panic(err)
+	}
+	defer srv.Close()
+	addr, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	conn, err := net.Dial("tcp", addr.String())
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	_, _ = conn.Write([]byte("ruok"))
+	answer, _ := io.ReadAll(conn)
+	fmt.Printf("%s\n", answer)
+	// Output:
+	// imok
 }

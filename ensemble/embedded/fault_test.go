@@ -309,3 +309,33 @@ func TestRequestsThatHooksSee(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
+
+// A client may count on its session for a timeout after each answer, also one
+// that a hook has given; and a session that is over gets none.
+func TestAnsweredRequestsKeepTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := start(t)
+		c := connect(t, srv)
+		remove := srv.OnRequest(func(embedded.Request) embedded.Verdict { return embedded.Answer(int32(wire.CodeThrottledOp)) })
+		for range 5 {
+			time.Sleep(8 * time.Second)
+			c.fails(wire.CodeThrottledOp, wire.OpExists, &wire.PathWatchRequest{Path: "/"})
+		}
+		if n := len(srv.Sessions()); n != 1 {
+			t.Errorf("%d sessions after 40 s of answers", n)
+		}
+		remove()
+		let := make(chan struct{})
+		remove = srv.OnRequest(func(embedded.Request) embedded.Verdict {
+			<-let
+			return embedded.Answer(int32(wire.CodeThrottledOp))
+		})
+		defer remove()
+		c.send(wire.OpPing, new(wire.Empty))
+		synctest.Wait()
+		again := c.resume(must(srv.DialContext(context.Background(), "", "")))
+		close(let)
+		c.gone()
+		again.fails(wire.CodeThrottledOp, wire.OpExists, &wire.PathWatchRequest{Path: "/"})
+	})
+}

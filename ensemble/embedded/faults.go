@@ -42,14 +42,20 @@ func (s *Server) Refuse(on bool) { s.refused.Store(on) }
 // Later connections that resume them are silent too. Without ids that holds
 // for all connections, and new ones are accepted and never answered. What is
 // being carried out when Silence is called may still be answered.
-func (s *Server) Silence(ids ...int64) { s.gate.set(true, ids) }
+func (s *Server) Silence(ids ...int64) { s.gate.silence(ids) }
 
 // Unsilence ends all silence. Requests that have arrived meanwhile are carried
 // out, and connections whose session has expired are closed.
 func (s *Server) Unsilence() {
-	s.gate.set(false, nil)
+	s.gate.open()
+	s.closeOrphans()
+}
+
+// closeOrphans closes the connections whose session has expired while they were
+// held up, unless they still are.
+func (s *Server) closeOrphans() {
 	for _, c := range s.connections(nil) {
-		if s.orphaned(c) {
+		if !s.gate.silent(c) && s.orphaned(c) {
 			c.close("session expired")
 		}
 	}

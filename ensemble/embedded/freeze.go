@@ -10,15 +10,17 @@ import (
 // session expires. The clock goes on. It ends with [Server.Unfreeze].
 func (s *Server) Freeze() {
 	s.frozen.Store(true)
-	s.gate.set(true, nil)
+	s.gate.freeze(true)
 }
 
-// Unfreeze lets the server go on, and ends all silence. Sessions whose time has passed meanwhile
-// expire first; then what was sent meanwhile is carried out.
+// Unfreeze lets the server go on. Sessions whose time has passed meanwhile
+// expire first; then what was sent meanwhile is carried out. What was silenced
+// stays so.
 func (s *Server) Unfreeze() {
 	if s.frozen.Swap(false) {
 		s.runDue()
-		s.Unsilence()
+		s.gate.freeze(false)
+		s.closeOrphans()
 		s.due.kick()
 	}
 }

@@ -9,10 +9,12 @@ import (
 // errSilenced ends a connection that was closed while it was silenced.
 var errSilenced = errors.New("closed while silent")
 
-// A gate holds up the connections that are silenced.
+// A gate holds up the connections that are silenced, or all while the server
+// stands still.
 type gate struct {
-	used    atomic.Bool // anything is silenced
+	used    atomic.Bool // anything is held up
 	mu      sync.Mutex
+	frozen  bool
 	all     bool
 	ids     map[int64]bool
 	changed chan struct{} // closed and replaced by each change
@@ -20,24 +22,39 @@ type gate struct {
 
 func newGate() *gate { return &gate{ids: make(map[int64]bool), changed: make(chan struct{})} }
 
-// set changes what is silenced: more ids, all if there are none, or nothing.
-func (g *gate) set(on bool, ids []int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case !on:
+// silence holds up more: connections of the given sessions, or all.
+func (g *gate) silence(ids []int64) {
+	g.change(func() {
+		g.all = g.all || len(ids) == 0
+		for _, id := range ids {
+			g.ids[id] = true
+		}
+	})
+}
+
+// open ends all silence.
+func (g *gate) open() {
+	g.change(func() {
 		g.all = false
 		clear(g.ids)
-	case len(ids) == 0:
-		g.all = true
-	}
-	for _, id := range ids {
-		g.ids[id] = true
-	}
-	g.used.Store(on)
+	})
+}
+
+// freeze holds up everything, or ends that.
+func (g *gate) freeze(on bool) { g.change(func() { g.frozen = on }) }
+
+// change changes what is held up, and has all that waits look again.
+func (g *gate) change(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+	g.used.Store(g.frozen || g.all || len(g.ids) > 0)
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
+
+// holds reports whether c is held up. Caller holds g.mu.
+func (g *gate) holds(c *conn) bool { return g.frozen || g.all || g.ids[c.sid.Load()] }
 
 // silent reports whether c is held up.
 func (g *gate) silent(c *conn) bool {
@@ -46,7 +63,7 @@ func (g *gate) silent(c *conn) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.all || g.ids[c.sid.Load()]
+	return g.holds(c)
 }
 
 // wait blocks while c is silenced. It fails if the connection ends meanwhile.
@@ -56,7 +73,7 @@ func (g *gate) wait(c *conn) error {
 	}
 	for {
 		g.mu.Lock()
-		held, changed := g.all || g.ids[c.sid.Load()], g.changed
+		held, changed := g.holds(c), g.changed
 		g.mu.Unlock()
 		if !held {
 			return nil

@@ -7,18 +7,33 @@ import (
 	"github.com/batonzk/baton/internal/wire"
 )
 
-// A lag is what a session sees that lags behind: the tree as it once was.
+// A lag is what a session sees that lags behind: the tree as it once was. Its
+// watches stay until it catches up, as a follower's do that has not heard of
+// the changes yet.
 type lag struct {
 	tree *tree
 	zxid int64
-	late []lateWatch // left meanwhile
-	held [][]byte    // events that are held back
+	held []heldEvent
+	size int // bytes of them
 }
 
-// A lateWatch is a watch that was left on what is perhaps no longer so.
-type lateWatch struct {
-	path string
-	data bool // else on children
+// A heldEvent is one that a watch is to tell of later.
+type heldEvent struct {
+	frame []byte // nil: the watch is used up without a word
+	table *watchTable
+	path  string // of the watch
+}
+
+// heldSize is about what a heldEvent takes besides its frame.
+const heldSize = 64
+
+// hold keeps an event for c, which lags.
+func (l *lag) hold(c *conn, e heldEvent) {
+	if l.size += len(e.frame) + heldSize; l.size > c.srv.cfg.maxQueue.connection {
+		c.close("too much is held back for a client that lags")
+		return
+	}
+	l.held = append(l.held, e)
 }
 
 // Lag makes the given sessions, or all that live, see the tree as it is now
@@ -62,44 +77,36 @@ func (s *Server) catchUp(ses *session) {
 	if l == nil || ses.conn == nil {
 		return
 	}
-	for _, w := range l.late {
-		s.late(ses.conn, l, w)
-	}
-	for _, frame := range l.held {
-		ses.conn.tell(frame)
+	for _, e := range l.held {
+		mode, there := e.table.byPath[e.path][ses.conn]
+		if !there {
+			continue // used up, or removed
+		}
+		if e.frame != nil {
+			ses.conn.tell(e.frame)
+		}
+		if mode == oneShot {
+			e.table.remove(e.path, ses.conn)
+		}
 	}
 }
 
-// late fires a watch for what had changed already when it was left.
-func (s *Server) late(c *conn, l *lag, w lateWatch) {
-	table := &s.childWatches
-	if w.data {
-		table = &s.dataWatches
-	}
-	mode, there := table.byPath[w.path][c]
-	if !there {
-		return // it has fired
-	}
-	then, now := l.tree.get(w.path), s.tree.get(w.path)
-	var event int32
+// missed returns the event of what has happened to a node since the transaction
+// that a lagging view ends with, 0 if nothing has that a watch tells of.
+func missed(then, now *node, zxid int64, data bool) int32 {
 	switch {
 	case then == nil && now == nil:
-		return
+		return 0
 	case then == nil:
-		event = wire.EventNodeCreated
+		return wire.EventNodeCreated
 	case now == nil || now.czxid != then.czxid:
-		event = wire.EventNodeDeleted
-	case w.data && now.mzxid > l.zxid:
-		event = wire.EventNodeDataChanged
-	case !w.data && now.pzxid > l.zxid:
-		event = wire.EventNodeChildrenChanged
-	default:
-		return
+		return wire.EventNodeDeleted
+	case data && now.mzxid > zxid:
+		return wire.EventNodeDataChanged
+	case !data && now.pzxid > zxid:
+		return wire.EventNodeChildrenChanged
 	}
-	c.tell(eventFrame(event, w.path))
-	if mode == oneShot {
-		table.remove(w.path, c)
-	}
+	return 0
 }
 
 // treeOf returns the tree that c sees.
@@ -118,17 +125,22 @@ func (s *Server) zxidOf(c *conn) int64 {
 	return s.zxid
 }
 
-// watch leaves a watch of c. Caller holds s.mu exclusively.
+// watch leaves a watch of c. If c lags, the watch will tell of what it has missed
+// already. Caller holds s.mu exclusively.
 func (s *Server) watch(table *watchTable, path string, c *conn, mode watchMode) {
-	table.add(path, c, mode)
-	if l := c.session.lag.Load(); l != nil {
-		l.late = append(l.late, lateWatch{path, table == &s.dataWatches})
+	added := table.add(path, c, mode)
+	l := c.session.lag.Load()
+	if !added || l == nil {
+		return
+	}
+	if event := missed(l.tree.get(path), s.tree.get(path), l.zxid, table == &s.dataWatches); event != 0 {
+		l.hold(c, heldEvent{eventFrame(event, path), table, path})
 	}
 }
 
 // clone copies a tree. Data and ACLs are shared: they are never changed.
 func (t *tree) clone() *tree {
-	c := &tree{nodes: make(map[string]*node, len(t.nodes)), reap: map[string]*node{}, seq: t.seq, size: t.size, quotas: maps.Clone(t.quotas)}
+	c := &tree{nodes: make(map[string]*node, len(t.nodes)), reap: map[string]*node{}, seq: t.seq, size: t.size, aclSize: t.aclSize, quotas: maps.Clone(t.quotas)}
 	root := t.nodes["/"].clone(c, "")
 	c.nodes["/"], c.nodes[""] = root, root
 	return c

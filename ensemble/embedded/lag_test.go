@@ -128,3 +128,102 @@ func TestServeAlone(t *testing.T) {
 		t.Error("Serve took an option that makes no sense")
 	}
 }
+
+// To stand still and to be silent do not end each other.
+func TestFreezeAndSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := start(t)
+		a, b := connect(t, srv), connect(t, srv)
+		a.create("/e", "", wire.ModeEphemeral)
+		srv.Lag(b.session.SessionID)
+		a.set("/e", "new")
+		heard := func(c *client, within time.Duration) bool {
+			c.send(wire.OpPing, new(wire.Empty))
+			c.deadline = within
+			_, err := c.frame()
+			return err == nil
+		}
+		srv.Freeze()
+		srv.Silence(a.session.SessionID)
+		srv.Unsilence()
+		if heard(a, time.Minute) {
+			t.Error("the end of silence has ended the freeze")
+		}
+		if len(srv.Sessions()) != 2 {
+			t.Error("a session has expired while frozen")
+		}
+		srv.Silence(a.session.SessionID)
+		srv.Unfreeze() // both sessions are over by now
+		b.gone()
+		if _, there := srv.Node("/e"); there {
+			t.Error("the session has not expired")
+		}
+		if _, err := a.receive(wire.XidPing, nil); ended(err) {
+			t.Error("the silenced connection has ended")
+		}
+		srv.Unsilence()
+		a.deadline = 10 * time.Second
+		a.gone()
+	})
+}
+
+// Each watch of a client that lags tells of each change once when it catches
+// up, whenever it was left, and as often as it was left.
+func TestLagTellsOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		leave func(c *client)
+		want  string
+		left  int // watches
+	}{
+		{"one-shot", func(c *client) { c.get("/l", true) }, "changed /l;", 0},
+		{"of both kinds", func(c *client) { c.get("/l", true); c.children("/l", true) }, "changed /l;children /l;", 0},
+		{"persistent", func(c *client) { persist(c, "/l", wire.AddWatchPersistent) }, "changed /l;changed /l;children /l;", 2},
+		{"recursive", func(c *client) { persist(c, "/l", wire.AddWatchPersistentRecursive) }, "changed /l;changed /l;created /l/x;", 2},
+	} {
+		for _, name := range []string{"before", "meanwhile", "twice"} {
+			srv := start(t)
+			writer, reader := connect(t, srv), connect(t, srv)
+			writer.create("/l", "", wire.ModePersistent)
+			if name != "meanwhile" {
+				tt.leave(reader)
+			}
+			srv.Lag(reader.session.SessionID)
+			writer.set("/l", "1")
+			if name != "before" {
+				tt.leave(reader)
+			}
+			writer.set("/l", "2")
+			writer.create("/l/x", "", wire.ModePersistent)
+			if got := show(reader.take()); got != "" {
+				t.Errorf("%s, %s: %q while it lags", tt.name, name, got)
+			}
+			srv.CatchUp()
+			if got := show(reader.sync()); got != tt.want {
+				t.Errorf("%s, %s: %q, want %q", tt.name, name, got, tt.want)
+			}
+			if n := srv.WatchCount(); n != tt.left {
+				t.Errorf("%s, %s: %d watches are left", tt.name, name, n)
+			}
+		}
+	}
+}
+
+func persist(c *client, path string, mode int32) {
+	c.ok(wire.OpAddWatch, &wire.WatchTypeRequest{Path: path, Type: mode}, new(wire.ErrorResponse))
+}
+
+// A watch that is removed while its client lags tells of nothing.
+func TestRemovedWatchOfALag(t *testing.T) {
+	srv := start(t)
+	writer, reader := connect(t, srv), connect(t, srv)
+	writer.create("/l", "", wire.ModePersistent)
+	reader.get("/l", true)
+	srv.Lag(reader.session.SessionID)
+	writer.set("/l", "new")
+	reader.ok(wire.OpRemoveWatches, &wire.WatchTypeRequest{Path: "/l", Type: wire.WatcherAny}, nil)
+	srv.CatchUp()
+	if got := show(reader.sync()); got != "" || srv.WatchCount() != 0 {
+		t.Errorf("events %q, %d watches", got, srv.WatchCount())
+	}
+}

@@ -23,7 +23,9 @@ type config struct {
 	maxConnections    int
 	maxSessions       int
 	maxWatches        watchLimits
-	maxQueue          int
+	maxQueue          queueLimits
+	maxAuth           int
+	maxTree           treeLimits
 }
 
 func defaults() config {
@@ -35,7 +37,9 @@ func defaults() config {
 		maxConnections:    10_000,
 		maxSessions:       100_000,
 		maxWatches:        watchLimits{connection: 500_000, total: 5_000_000},
-		maxQueue:          64 << 20,
+		maxQueue:          queueLimits{connection: 64 << 20, total: 1 << 30},
+		maxAuth:           64 << 10,
+		maxTree:           treeLimits{nodes: 5_000_000, bytes: 1 << 30},
 	}
 }
 
@@ -99,10 +103,25 @@ func WithMaxWatches(connection, total int) Option {
 	return func(c *config) { c.maxWatches = watchLimits{connection, total} }
 }
 
-// WithMaxQueue sets how many bytes of replies and watch events may wait for one
-// client that does not read them, 64 MiB by default, before its connection is
-// closed.
-func WithMaxQueue(bytes int) Option { return func(c *config) { c.maxQueue = bytes } }
+// WithMaxQueue sets how many bytes of replies and watch events may wait for
+// clients that do not read them: for one connection, 64 MiB by default, before
+// it is closed; and for all, 1 GiB by default, before those are closed for
+// which most is waiting.
+func WithMaxQueue(connection, total int) Option {
+	return func(c *config) { c.maxQueue = queueLimits{connection, total} }
+}
+
+// WithMaxAuth sets how many bytes the identities that one connection has proved
+// may take, each 64 more than its digest is long, 64 KiB by default. A client
+// that proves more has its connection closed.
+func WithMaxAuth(bytes int) Option { return func(c *config) { c.maxAuth = bytes } }
+
+// WithMaxTree sets how many nodes there may be, 5,000,000 by default, and how
+// many bytes their paths, data and ACLs may take, 1 GiB by default. What would
+// go beyond that is refused with QuotaExceeded.
+func WithMaxTree(nodes, bytes int) Option {
+	return func(c *config) { c.maxTree = treeLimits{nodes, bytes} }
+}
 
 func (c *config) validate() error {
 	if c.tick < time.Millisecond || c.tick%time.Millisecond != 0 {
@@ -121,7 +140,9 @@ func (c *config) validate() error {
 		return fmt.Errorf("embedded: super digest %q: it must be user:base64", c.super)
 	}
 	for what, n := range map[string]int{
-		"connections": c.maxConnections, "sessions": c.maxSessions, "bytes queued": c.maxQueue,
+		"connections": c.maxConnections, "sessions": c.maxSessions,
+		"bytes queued for a connection": c.maxQueue.connection, "bytes queued": c.maxQueue.total,
+		"bytes of identities": c.maxAuth, "nodes": c.maxTree.nodes, "bytes of nodes": c.maxTree.bytes,
 		"watches of a connection": c.maxWatches.connection, "watches": c.maxWatches.total,
 	} {
 		if n < 1 {

@@ -1,6 +1,9 @@
 package embedded
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 const (
 	// replyLimit is how many bytes may wait for a client that does not read
@@ -20,9 +23,11 @@ const (
 // until they are written: the connection's reader when it has nothing else to
 // do, which saves a switch of goroutines, else its writer.
 type queue struct {
-	limit    int // how many bytes may wait before the connection is closed: nothing can hold events back
+	limit    int      // how many bytes may wait before the connection is closed: nothing can hold events back
+	all      *backlog // this queue's and all others'
 	mu       sync.Mutex
-	changed  sync.Cond // of anything below
+	filled   sync.Cond // the writer waits for something to write
+	emptied  sync.Cond // the reader waits until less is waiting
 	segments []segment
 	spare    []byte // to be used for the next segment
 	bytes    int    // waiting or being written
@@ -31,6 +36,33 @@ type queue struct {
 	finished bool   // nothing more will come
 	closed   bool   // nothing more shall be sent
 }
+
+// queueLimits are how many bytes may wait for clients to read them.
+type queueLimits struct{ connection, total int }
+
+// A backlog is what waits in all queues of a server.
+type backlog struct {
+	limit   int64
+	bytes   atomic.Int64
+	crowded chan struct{} // gets a value when there is more than limit
+}
+
+func newBacklog(limit int) *backlog {
+	return &backlog{limit: int64(limit), crowded: make(chan struct{}, 1)}
+}
+
+// add accounts for n bytes more, or less.
+func (b *backlog) add(n int) {
+	if b.bytes.Add(int64(n)) > b.limit && n > 0 {
+		select {
+		case b.crowded <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// over reports whether more waits than may.
+func (b *backlog) over() bool { return b.bytes.Load() > b.limit }
 
 // A segment is some frames, or the place of one that is not there yet and
 // holds up all that is behind it.
@@ -45,9 +77,9 @@ type slot struct {
 	ready bool
 }
 
-func newQueue(limit int) *queue {
-	q := &queue{limit: limit}
-	q.changed.L = &q.mu
+func newQueue(limit int, all *backlog) *queue {
+	q := &queue{limit: limit, all: all}
+	q.filled.L, q.emptied.L = &q.mu, &q.mu
 	return q
 }
 
@@ -59,7 +91,6 @@ func (q *queue) push(frame []byte, flushed bool) bool {
 	if q.finished || q.closed {
 		return true
 	}
-	first := q.bytes == 0
 	if n := len(q.segments); n > 0 && q.segments[n-1].slot == nil && len(q.segments[n-1].frames) < segmentBytes {
 		last := &q.segments[n-1]
 		last.frames = append(last.frames, frame...)
@@ -67,10 +98,28 @@ func (q *queue) push(frame []byte, flushed bool) bool {
 		q.segments = append(q.segments, segment{frames: append(q.spare[:0], frame...)})
 		q.spare = nil
 	}
-	q.bytes += len(frame)
+	return q.pushed(len(frame), flushed)
+}
+
+// give is push for many frames, which are the queue's from then on.
+func (q *queue) give(frames []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.finished || q.closed {
+		return true
+	}
+	q.segments = append(q.segments, segment{frames: frames})
+	return q.pushed(len(frames), false)
+}
+
+// pushed does what push promises, after n bytes were appended. Caller holds mu.
+func (q *queue) pushed(n int, flushed bool) bool {
+	first := q.bytes == 0
+	q.bytes += n
+	q.all.add(n)
 	if !flushed && !q.writing && !q.woken {
 		q.woken = true
-		q.changed.Broadcast()
+		q.filled.Signal()
 	}
 	return first || q.bytes <= q.limit
 }
@@ -91,8 +140,12 @@ func (q *queue) fill(sl *slot, frame []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	sl.frame, sl.ready = frame, true
+	if q.closed {
+		return
+	}
 	q.bytes += len(frame)
-	q.changed.Broadcast()
+	q.all.add(len(frame))
+	q.filled.Signal()
 }
 
 // ready reports whether there is something to be written. Caller holds mu.
@@ -122,7 +175,7 @@ func (q *queue) take() (frames []byte, ok bool) {
 		case !q.writing && q.finished:
 			return nil, false
 		}
-		q.changed.Wait()
+		q.filled.Wait()
 	}
 	return nil, false
 }
@@ -141,18 +194,27 @@ func (q *queue) next() []byte {
 	return s.frames
 }
 
-// wrote gives the turn to write back, and the buffer.
+// wrote gives the turn to write back, and the buffer. The writer need not know:
+// who had the turn looks once more whether anything is ready.
 func (q *queue) wrote(frames []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.writing = false
 	if !q.closed {
 		q.bytes -= len(frames)
+		q.all.add(-len(frames))
 	}
 	if cap(frames) <= keptBuffer {
 		q.spare = frames
 	}
-	q.changed.Broadcast()
+	q.emptied.Signal()
+}
+
+// waiting returns how many bytes wait.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes
 }
 
 // full reports whether so much is waiting that it should be written.
@@ -168,7 +230,7 @@ func (q *queue) drain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.bytes > min(replyLimit, q.limit) && !q.closed {
-		q.changed.Wait()
+		q.emptied.Wait()
 	}
 }
 
@@ -177,7 +239,7 @@ func (q *queue) finish() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.finished = true
-	q.changed.Broadcast()
+	q.filled.Signal()
 }
 
 // close throws away what is waiting.
@@ -185,6 +247,8 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
+	q.all.add(-q.bytes)
 	q.segments, q.spare, q.bytes = nil, nil, 0
-	q.changed.Broadcast()
+	q.filled.Signal()
+	q.emptied.Signal()
 }

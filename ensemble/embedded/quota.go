@@ -45,7 +45,13 @@ func (t *tree) counted(path string, nodes, bytes int) {
 	values := parseQuota(stats.data)
 	values["count"] = quotaValue(values, "count") + int64(nodes)
 	values["bytes"] = quotaValue(values, "bytes") + int64(bytes)
-	stats.data = formatQuota(values)
+	t.replace(stats, formatQuota(values))
+}
+
+// replace gives a node that is in the tree other data.
+func (t *tree) replace(n *node, data []byte) {
+	t.size += len(data) - len(n.data)
+	n.data = data
 }
 
 // exceeds reports whether so many nodes and bytes more at path would be beyond
@@ -84,7 +90,7 @@ func (t *tree) quotaAdded(path string, n *node) {
 		}
 		if on, ok := strings.CutSuffix(quota, "/"+quotaStats); ok {
 			nodes, bytes := t.measure(on)
-			n.data = formatQuota(map[string]int64{"count": int64(nodes), "bytes": int64(bytes)})
+			t.replace(n, formatQuota(map[string]int64{"count": int64(nodes), "bytes": int64(bytes)}))
 		}
 	}
 	t.counted(path, 1, len(n.data))

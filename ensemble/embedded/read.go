@@ -153,7 +153,7 @@ func (s *Server) multiRead(c *conn, r wire.Record) (wire.Record, wire.Code) {
 			return response, wire.CodeMarshallingError
 		}
 		response.Results = append(response.Results, result(op.Code, reply, code))
-		if size += weight(reply); size > s.cfg.maxQueue {
+		if size += weight(reply); size > s.cfg.maxQueue.connection {
 			return nil, wire.CodeSystemError
 		}
 	}

@@ -118,8 +118,7 @@ func (c *conn) handle(frame []byte, start time.Duration) (more bool, err error) 
 	case v == Drop:
 		return true, nil
 	case v < 0:
-		c.answer(h, wire.Code(v))
-		return true, nil
+		return c.answer(h, wire.Code(v))
 	}
 	x := execution{conn: c, header: h, handler: op, record: record, malformed: malformed, hold: len(after) > 0}
 	if !x.run() {
@@ -146,11 +145,18 @@ func (c *conn) unimplemented(h *wire.RequestHeader) (bool, error) {
 	return false, nil
 }
 
-// answer sends an error in the place of a reply.
-func (c *conn) answer(h *wire.RequestHeader, code wire.Code) {
-	c.srv.mu.RLock()
-	defer c.srv.mu.RUnlock()
-	c.send(wire.AppendFrame(nil, &wire.ReplyHeader{Xid: h.Xid, Zxid: c.srv.zxid, Err: code}))
+// answer sends an error in the place of a reply. The session lives on: a client
+// may count on that when it is answered.
+func (c *conn) answer(h *wire.RequestHeader, code wire.Code) (bool, error) {
+	s := c.srv
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if c.ended() {
+		return false, errSession
+	}
+	s.touch(c.session)
+	c.send(wire.AppendFrame(nil, &wire.ReplyHeader{Xid: h.Xid, Zxid: s.zxidOf(c), Err: code}))
+	return true, nil
 }
 
 // An execution is one request while it is carried out.

@@ -27,6 +27,7 @@ type Server struct {
 	gate    *gate
 	hooks   hooks
 	due     due
+	backlog *backlog
 	refused atomic.Bool
 	frozen  atomic.Bool
 
@@ -70,6 +71,7 @@ func Start(opts ...Option) (*Server, error) {
 		cfg:          cfg,
 		clock:        newClock(),
 		gate:         newGate(),
+		backlog:      newBacklog(cfg.maxQueue.total),
 		closing:      make(chan struct{}),
 		conns:        make(map[*conn]struct{}),
 		listeners:    make(map[net.Listener]struct{}),
@@ -206,6 +208,9 @@ func (s *Server) acceptAll(l net.Listener) error {
 		switch {
 		case err != nil && s.isClosed():
 			return ErrClosed
+		case passing(err):
+			s.cfg.logger.Warn("no connection is accepted for a while", "address", l.Addr(), "error", err)
+			s.pause(acceptPause)
 		case err != nil:
 			return err
 		case s.refused.Load():
@@ -213,6 +218,33 @@ func (s *Server) acceptAll(l net.Listener) error {
 		default:
 			_ = s.accept(nc) // if closed, so is l
 		}
+	}
+}
+
+// acceptPause is how long the server waits for what it lacks to accept a
+// connection.
+const acceptPause = 100 * time.Millisecond
+
+// passing reports whether accepting a connection may succeed later: the peer
+// has gone, or there are too many open files, which clients can bring about.
+func passing(err error) bool {
+	for _, e := range []error{
+		syscall.ECONNABORTED, syscall.ECONNRESET, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause waits for d, or until the server closes.
+func (s *Server) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.closing:
 	}
 }
 

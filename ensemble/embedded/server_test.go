@@ -66,6 +66,16 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"max buffer of 3 bytes":    embedded.WithMaxBuffer(3),
 		"logger is nil":            embedded.WithLogger(nil),
 		`super digest "no colon"`:  embedded.WithSuper("no colon"),
+
+		"at most 0 connections":                   embedded.WithMaxConnections(0),
+		"at most 0 sessions":                      embedded.WithMaxSessions(0),
+		"at most -1 watches of a connection":      embedded.WithMaxWatches(-1, 1),
+		"at most 0 watches:":                      embedded.WithMaxWatches(1, 0),
+		"at most 0 bytes queued for a connection": embedded.WithMaxQueue(0, 1),
+		"at most 0 bytes queued:":                 embedded.WithMaxQueue(1, 0),
+		"at most 0 bytes of identities":           embedded.WithMaxAuth(0),
+		"at most 0 nodes":                         embedded.WithMaxTree(0, 1),
+		"at most 0 bytes of nodes":                embedded.WithMaxTree(1, 0),
 	} {
 		srv, err := embedded.Start(opt)
 		if err == nil {

@@ -135,7 +135,7 @@ func (s *Server) detach(c *conn) {
 	if c.session != nil && c.session.conn == c {
 		c.session.conn = nil
 		if l := c.session.lag.Load(); l != nil {
-			l.late, l.held = nil, nil // as the watches
+			l.held, l.size = nil, 0 // as the watches
 		}
 	}
 	s.dataWatches.drop(c)

@@ -103,8 +103,9 @@ type tree struct {
 	reap  map[string]*node // containers and timed nodes
 	seq   int64            // of the last node made
 
-	size   int                 // of all paths and data, in bytes
-	quotas map[string]struct{} // paths that have one
+	size    int                 // of all paths and data, in bytes
+	aclSize int                 // of all ACLs that are not shared
+	quotas  map[string]struct{} // paths that have one
 }
 
 func newTree() *tree {
@@ -121,6 +122,12 @@ func newTree() *tree {
 	return t
 }
 
+// treeLimits are how large a tree may become.
+type treeLimits struct{ nodes, bytes int }
+
+// count returns the number of nodes.
+func (t *tree) count() int { return len(t.nodes) - 1 } // the root is there twice
+
 // get returns the node at path, nil if there is none.
 func (t *tree) get(path string) *node { return t.nodes[path] }
 
@@ -135,6 +142,7 @@ func (t *tree) add(path string, n *node) {
 		t.reap[path] = n
 	}
 	t.size += len(path) + len(n.data)
+	t.aclSize += aclSize(n.acl)
 	t.quotaAdded(path, n)
 }
 
@@ -146,6 +154,7 @@ func (t *tree) remove(path string) *node {
 	delete(t.nodes, path)
 	delete(t.reap, path)
 	t.size -= len(path) + len(n.data)
+	t.aclSize -= aclSize(n.acl)
 	t.quotaRemoved(path, n)
 	return n
 }

@@ -29,6 +29,7 @@ type caller struct {
 	ids               []identity
 	withoutContainers bool
 	enforceQuota      bool
+	limits            treeLimits
 }
 
 // A view is the tree with the changes of the earlier requests of a multi laid
@@ -38,6 +39,8 @@ type view struct {
 	changed map[string]*record // nil values are deleted nodes; nil outside a multi
 	zxid    int64
 	now     int64 // ms since 1970
+
+	nodes, bytes int // that earlier requests add
 }
 
 // get returns the record of the node at path, a copy that the caller may
@@ -61,6 +64,15 @@ func (v *view) put(path string, r *record) {
 	if v.changed != nil {
 		v.changed[path] = r
 	}
+}
+
+// grow reports whether the tree may become so much larger than the earlier
+// requests make it, and notes it. It may always become smaller.
+func (v *view) grow(c *caller, nodes, bytes int) bool {
+	v.nodes += nodes
+	v.bytes += bytes
+	return (nodes <= 0 || v.tree.count()+v.nodes <= c.limits.nodes) &&
+		(bytes <= 0 || v.tree.size+v.tree.aclSize+v.bytes <= c.limits.bytes)
 }
 
 // check turns one request into a txn, or says why it is refused.
@@ -124,7 +136,7 @@ func (v *view) create(c *caller, op wire.OpCode, r *wire.CreateRequest, ttl int6
 	if parent.kind == ephemeral {
 		return t, wire.CodeNoChildrenForEphemerals
 	}
-	if c.enforceQuota && v.tree.exceeds(t.path, 1, len(t.data)) {
+	if c.enforceQuota && v.tree.exceeds(t.path, 1, len(t.data)) || !v.grow(c, 1, len(t.path)+len(t.data)+aclSize(t.acl)) {
 		return t, wire.CodeQuotaExceeded
 	}
 	t.version = parent.cversion + 1
@@ -198,6 +210,7 @@ func (v *view) delete(c *caller, r *wire.PathVersionRequest) (txn, wire.Code) {
 	}
 	parent.pzxid = v.zxid
 	parent.childCount--
+	v.grow(c, -1, -len(r.Path)-v.tree.length(r.Path)-aclSize(n.acl))
 	v.put(parentPath, &parent)
 	v.put(r.Path, nil)
 	return t, wire.CodeOK
@@ -214,6 +227,9 @@ func (v *view) setData(c *caller, r *wire.SetDataRequest) (txn, wire.Code) {
 	}
 	if t.version, code = nextVersion(n.version, r.Version); code != wire.CodeOK {
 		return t, code
+	}
+	if !v.grow(c, 0, len(r.Data)-v.tree.length(r.Path)) {
+		return t, wire.CodeQuotaExceeded
 	}
 	n.version, n.mzxid, n.mtime = t.version, v.zxid, v.now
 	v.put(r.Path, &n)
@@ -235,6 +251,9 @@ func (v *view) setACL(c *caller, r *wire.SetACLRequest) (txn, wire.Code) {
 	}
 	if t.version, code = nextVersion(n.aversion, r.Version); code != wire.CodeOK {
 		return t, code
+	}
+	if !v.grow(c, 0, aclSize(t.acl)-aclSize(n.acl)) {
+		return t, wire.CodeQuotaExceeded
 	}
 	n.aversion, n.acl = t.version, t.acl
 	v.put(r.Path, &n)

@@ -51,15 +51,16 @@ func newWatchTable(limits watchLimits) watchTable {
 	}
 }
 
-// add leaves a watch of c on path, unless c has ended.
-func (w *watchTable) add(path string, c *conn, mode watchMode) {
+// add leaves a watch of c on path, unless c has ended. It reports whether there
+// was none.
+func (w *watchTable) add(path string, c *conn, mode watchMode) bool {
 	if c.ended() {
-		return
+		return false
 	}
 	_, there := w.byPath[path][c]
 	if !there && (w.total >= w.limits.total || w.live(c) >= w.limits.connection) {
 		c.close("too many watches")
-		return
+		return false
 	}
 	if !there {
 		w.total++
@@ -85,6 +86,7 @@ func (w *watchTable) add(path string, c *conn, mode watchMode) {
 	if !there {
 		of.live++
 	}
+	return !there
 }
 
 // live returns the number of watches of c.
@@ -144,10 +146,26 @@ func (w *watchTable) removeFrom(conns map[*conn]watchMode, path string, c *conn)
 	}
 }
 
-// drop takes away all watches of c.
+// drop takes away all watches of c. There may be very many.
 func (w *watchTable) drop(c *conn) {
-	for _, path := range w.paths(c) {
-		w.remove(path, c)
+	of := w.byConn[c]
+	if of == nil {
+		return
+	}
+	delete(w.byConn, c)
+	w.total -= of.live
+	for path := range of.paths {
+		conns := w.byPath[path]
+		mode, there := conns[c]
+		if !there {
+			continue // it was over
+		}
+		if mode == recursive {
+			w.recursive--
+		}
+		if delete(conns, c); len(conns) == 0 {
+			delete(w.byPath, path)
+		}
 	}
 }
 
@@ -177,7 +195,7 @@ func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except to
 			continue
 		}
 		to = append(to, c)
-		if mode == oneShot {
+		if mode == oneShot && c.session.lag.Load() == nil {
 			w.removeFrom(conns, path, c)
 		}
 	}
@@ -190,13 +208,34 @@ func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except to
 	if len(to) == 0 {
 		return nil
 	}
-	frame, skip := eventFrame(event, path), except.set()
+	frame, skip, anyone := eventFrame(event, path), except.set(), allowed(acl, wire.PermRead, nil)
 	for _, c := range to {
-		if !skip[c] && allowed(acl, wire.PermRead, c.ids) {
+		tell := !skip[c] && (anyone || allowed(acl, wire.PermRead, c.ids))
+		switch l := c.session.lag.Load(); {
+		case l != nil:
+			w.hold(l, c, path, event, frame, tell)
+		case tell:
 			c.tell(frame)
 		}
 	}
 	return to
+}
+
+// hold keeps the event for c, which lags, or the mere end of its watch.
+func (w *watchTable) hold(l *lag, c *conn, path string, event int32, frame []byte, tell bool) {
+	if !tell {
+		frame = nil
+	}
+	at := path
+	if mode, there := w.byPath[path][c]; !there || mode == recursive && event == wire.EventNodeChildrenChanged {
+		for ancestor := range ancestors(path) {
+			if mode, there := w.byPath[ancestor][c]; there && mode == recursive {
+				at = ancestor
+				break
+			}
+		}
+	}
+	l.hold(c, heldEvent{frame, w, at})
 }
 
 // told are connections, each once.

@@ -10,7 +10,10 @@ func (s *Server) view() *view {
 }
 
 func (s *Server) caller(c *conn) *caller {
-	return &caller{session: c.session.id, ids: c.ids, withoutContainers: s.cfg.withoutContainers, enforceQuota: s.cfg.enforceQuota}
+	return &caller{
+		session: c.session.id, ids: c.ids, limits: s.cfg.maxTree,
+		withoutContainers: s.cfg.withoutContainers, enforceQuota: s.cfg.enforceQuota,
+	}
 }
 
 // change carries out one change of one node.

@@ -25,9 +25,7 @@ CREATE TABLE IF NOT EXISTS unchecked_report (line TEXT PRIMARY KEY, body TEXT NO
 // openDatabase opens the database file, which several processes may use at
 // once, and makes what is missing in it.
 func openDatabase(ctx context.Context, path string) (*sql.DB, error) {
-	// A transaction that is going to write takes the write lock at its start.
-	// One that had to take it later could fail where it now waits.
-	name := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "_txlock=immediate"}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: path}
 	db, err := sql.Open("sqlite3", name.String())
 	if err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 const (
@@ -31,9 +30,13 @@ type gate struct {
 	db    *sql.DB // remembers the tokens, also when the gate is started again
 	pages pages
 
-	// mu is held from the check of a token to the end of the write: a token must
-	// not be overtaken between them.
-	mu sync.Mutex
+	// writing has room for the one that writes. It is taken from the check of a
+	// token to the end of the write: nobody must be overtaken between them.
+	writing chan struct{}
+}
+
+func newGate(db *sql.DB, p pages) *gate {
+	return &gate{db: db, pages: p, writing: make(chan struct{}, 1)}
 }
 
 // pages keeps what it is told.
@@ -82,8 +85,12 @@ func (g *gate) put(w http.ResponseWriter, r *http.Request) {
 // before: if the gate ends between the two, the page is not written, and no
 // lower token gets in after the restart.
 func (g *gate) write(ctx context.Context, name string, token int64, body []byte) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	select {
+	case g.writing <- struct{}{}:
+		defer func() { <-g.writing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	if err := raise(ctx, g.db, "pages/"+name, token); err != nil {
 		return err
 	}

@@ -6,27 +6,28 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 )
 
 // memory keeps pages, in the order in which they came.
 type memory struct {
-	fail  error
-	names []string
-	pages []string
+	fail    error
+	slow    string          // the page that is not written before
+	proceed <-chan struct{} // is closed
+	names   []string
+	pages   []string
 }
 
 func (m *memory) put(name string, body []byte) error {
-	runtime.Gosched()
+	if m.slow == string(body) {
+		<-m.proceed
+	}
 	if m.fail != nil {
 		return m.fail
 	}
@@ -64,7 +65,7 @@ func TestGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	h := (&gate{db: newDatabase(t), pages: folder{root}}).handler()
+	h := newGate(newDatabase(t), folder{root}).handler()
 	for _, step := range []struct {
 		name, body string
 		tokens     []string
@@ -105,11 +106,11 @@ func TestGate(t *testing.T) {
 func TestGateRemembers(t *testing.T) {
 	db := newDatabase(t)
 	m := &memory{fail: errors.New("disk full")}
-	if status := put(t.Context(), (&gate{db: db, pages: m}).handler(), "a", "7", "7"); status != http.StatusInternalServerError {
+	if status := put(t.Context(), newGate(db, m).handler(), "a", "7", "7"); status != http.StatusInternalServerError {
 		t.Errorf("status %d", status)
 	}
 	m.fail = nil
-	again := (&gate{db: db, pages: m}).handler()
+	again := newGate(db, m).handler()
 	if status := put(t.Context(), again, "a", "6", "6"); status != http.StatusPreconditionFailed {
 		t.Errorf("a lower token: status %d", status)
 	}
@@ -119,52 +120,54 @@ func TestGateRemembers(t *testing.T) {
 }
 
 // Nobody is let in between the check of a token and the write.
-func TestConcurrentPuts(t *testing.T) {
-	m := &memory{}
-	h := (&gate{db: newDatabase(t), pages: m}).handler()
-	var done sync.WaitGroup
-	for range 4 {
-		done.Go(func() {
-			for i := range 20 {
-				token := strconv.Itoa(i + 1 + rand.IntN(5))
-				status := put(t.Context(), h, "a", token, token)
-				if status != http.StatusNoContent && status != http.StatusPreconditionFailed {
-					t.Errorf("status %d", status)
-				}
-			}
-		})
-	}
-	done.Wait()
-	var last int
-	for _, page := range m.pages {
-		token, err := strconv.Atoi(page)
-		if err != nil || token < last {
-			t.Errorf("%d was written after %d, %v", token, last, err)
+func TestPutsDoNotOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan struct{})
+		m := &memory{slow: "first", proceed: proceed}
+		h := newGate(newDatabase(t), m).handler()
+		first, second, gone := make(chan int, 1), make(chan int, 1), make(chan int, 1)
+		go func() { first <- put(t.Context(), h, "a", "first", "5") }()
+		synctest.Wait() // its token is checked
+		go func() { second <- put(t.Context(), h, "a", "second", "6") }()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { gone <- put(ctx, h, "a", "gone", "7") }()
+		synctest.Wait()
+		cancel() // this sender does not wait to the end
+		if status := <-gone; status != http.StatusInternalServerError {
+			t.Errorf("the one that went away: status %d", status)
 		}
-		last = token
-	}
+		close(proceed)
+		if a, b := <-first, <-second; a != http.StatusNoContent || b != http.StatusNoContent {
+			t.Errorf("status %d and %d", a, b)
+		}
+		if want := []string{"first", "second"}; !slices.Equal(m.pages, want) {
+			t.Errorf("the page was written by %q, want %q", m.pages, want)
+		}
+	})
 }
 
 // A holder that is paused while it sends keeps nobody out, and is stale when it
 // goes on.
 func TestPausedSender(t *testing.T) {
-	h := (&gate{db: newDatabase(t), pages: &memory{}}).handler()
-	body, sender := io.Pipe()
-	late := make(chan int, 1)
-	go func() { late <- send(t.Context(), h, "a", body, "5") }()
-	io.WriteString(sender, "the first half") // returns when it has been read
-	if status := put(t.Context(), h, "a", "next", "6"); status != http.StatusNoContent {
-		t.Errorf("the next holder: status %d", status)
-	}
-	sender.Close()
-	if status := <-late; status != http.StatusPreconditionFailed {
-		t.Errorf("the paused one: status %d", status)
-	}
+	synctest.Test(t, func(t *testing.T) { // which finds a deadlock
+		h := newGate(newDatabase(t), &memory{}).handler()
+		body, sender := io.Pipe()
+		late := make(chan int, 1)
+		go func() { late <- send(t.Context(), h, "a", body, "5") }()
+		io.WriteString(sender, "the first half") // returns when it has been read
+		if status := put(t.Context(), h, "a", "next", "6"); status != http.StatusNoContent {
+			t.Errorf("the next holder: status %d", status)
+		}
+		sender.Close()
+		if status := <-late; status != http.StatusPreconditionFailed {
+			t.Errorf("the paused one: status %d", status)
+		}
+	})
 }
 
 func TestPutPage(t *testing.T) {
 	m := &memory{}
-	server := httptest.NewServer((&gate{db: newDatabase(t), pages: m}).handler())
+	server := httptest.NewServer(newGate(newDatabase(t), m).handler())
 	defer server.Close()
 	client := server.Client()
 	url := server.URL + "/pages/a"

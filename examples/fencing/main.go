@@ -1,6 +1,6 @@
-// Fencing shows resources that refuse a lock holder who does not know yet
-// that the lock is no longer his: a SQL table, and an HTTP handler in front of
-// something that cannot check anything itself.
+// Fencing shows resources that refuse a holder that does not know yet that it
+// has lost the lock: a SQL table, and an HTTP handler in front of something
+// that cannot check anything itself.
 //
 //	go run ./examples/fencing
 //	go run ./examples/fencing -connect zk1:2181,zk2:2181/test

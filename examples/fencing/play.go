@@ -100,7 +100,7 @@ func (g *game) openResources(ctx context.Context) (closeAll func(), err error) {
 		return nil, err
 	}
 	g.page = fmt.Sprintf("http://%s/pages/report", listener.Addr())
-	stop := serve(listener, (&gate{db: g.db, pages: folder{root}}).handler(), g.wait)
+	stop := serve(listener, newGate(g.db, folder{root}).handler(), g.wait)
 	undo = append(undo, stop)
 	return closeAll, nil
 }

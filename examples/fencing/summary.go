@@ -80,7 +80,7 @@ func (r *record) checks() []check {
 func (r *record) checkTokens() check {
 	c := check{name: "tokens", text: fmt.Sprintf("B's %#x is higher than A's %#x", r.tokenB, r.tokenA)}
 	if r.tokenA <= 0 || r.tokenB <= r.tokenA {
-		c.err = fmt.Errorf("A had %#x, and B after it %#x", r.tokenA, r.tokenB)
+		c.err = fmt.Errorf("that of A is %#x, and that of B, after it, %#x", r.tokenA, r.tokenB)
 	}
 	return c
 }
@@ -107,10 +107,10 @@ func (r *record) checkGate() check {
 // A's late one.
 func (r *record) refusedA(resource string) error {
 	if why := r.firstB[resource]; why != "" {
-		return fmt.Errorf("B's write was refused: %s", why)
+		return fmt.Errorf("refused what B wrote: %s", why)
 	}
 	if r.lateA[resource] == "" {
-		return errors.New("A's late write was accepted")
+		return errors.New("accepted A's late write")
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (r *record) checkUnchecked() check {
 func (r *record) checkSame() check {
 	c := check{name: "equal token", text: "accepted: B wrote twice in one hold"}
 	if r.againB != r.tokenB {
-		c.err = fmt.Errorf("B had %#x, and then %#x", r.tokenB, r.againB)
+		c.err = fmt.Errorf("that of B was %#x, and then %#x", r.tokenB, r.againB)
 	}
 	for _, resource := range resources {
 		if why := r.secondB[resource]; why != "" {
@@ -140,7 +140,7 @@ func (r *record) checkSame() check {
 func (r *record) checkLost() check {
 	c := check{name: "lease", text: "A's first look after its write said that it is lost"}
 	if r.lostA == "" {
-		c.err = errors.New("A did not find its lease lost")
+		c.err = errors.New("not found lost by A")
 	}
 	return c
 }
@@ -154,7 +154,7 @@ func (g *game) checkLeft(ctx context.Context) check {
 	case len(line) > 0:
 		c.err = fmt.Errorf("%d nodes, the first is %s", len(line), line[0].Path)
 	default:
-		c.err = g.servers.leftovers(g.judge.Session().ID())
+		c.err = g.servers.leftovers()
 	}
 	return c
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // A table is the report in a database. What protects it is a row of the table
-// fence and not a column of its own: a holder who was overtaken must not write
+// fence and not a column of its own: a holder that was overtaken must not write
 // a line either that the next one has not touched.
 type table struct{ db *sql.DB }
 

@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
 )
 
 func open(t *testing.T, path string) *sql.DB {
@@ -98,6 +101,42 @@ func TestTableWritesAllOrNothing(t *testing.T) {
 	}
 }
 
+// The token and the lines are one commit, up to which nobody else gets past the
+// check.
+func TestTableWritesInOneCommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.db")
+	open(t, path)
+	impatient, err := sql.Open("sqlite3", "file:"+path+"?_pragma=busy_timeout(0)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer impatient.Close()
+	commits := 0
+	db, err := driver.Open("file:"+path, func(c *sqlite3.Conn) error {
+		c.CommitHook(func() bool {
+			commits++
+			if err := (table{impatient}).write(t.Context(), 6, map[string]string{"a": "6"}); !errors.Is(err, sqlite3.BUSY) {
+				t.Errorf("somebody else's write, before the commit: %v", err)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := (table{db}).write(t.Context(), 5, map[string]string{"a": "5", "b": "5"}); err != nil || commits != 1 {
+		t.Errorf("%d commits, %v", commits, err)
+	}
+	if err := (table{impatient}).write(t.Context(), 6, map[string]string{"a": "6"}); err != nil {
+		t.Errorf("somebody else's write, after the commit: %v", err)
+	}
+	if err := (table{db}).write(t.Context(), 5, map[string]string{"b": "stale"}); !errors.Is(err, errStale) || commits != 1 {
+		t.Errorf("a stale write: %d commits, %v", commits, err)
+	}
+}
+
 // Writers with connections of their own, as in several processes. The database
 // keeps the history: no line is ever written with a lower token than the one
 // before it, nor than the highest at the time.
@@ -112,7 +151,7 @@ func TestConcurrentWriters(t *testing.T) {
 			INSERT INTO history (token, highest) SELECT NEW.body, token FROM fence WHERE resource = 'report'; END;`); err != nil {
 		t.Fatal(err)
 	}
-	const writers, writes = 4, 20
+	const writers, writes = 4, 100
 	var done sync.WaitGroup
 	for w := range writers {
 		own := table{open(t, path)}

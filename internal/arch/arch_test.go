@@ -111,6 +111,23 @@ func TestFilesNamingFindsWhatIsThere(t *testing.T) {
 	}
 }
 
+// A database is shown in an example; programs that import Baton must not need it.
+func TestDatabaseStaysInExamples(t *testing.T) {
+	const database = "github.com/ncruces/go-sqlite3"
+	used := false
+	for _, p := range list(t) {
+		switch needs := slices.ContainsFunc(p.Deps, func(dep string) bool { return under(dep, database) }); {
+		case needs && under(p.path(), "examples"):
+			used = true
+		case needs:
+			t.Errorf("%s needs %s", p.path(), database)
+		}
+	}
+	if !used {
+		t.Errorf("no example needs %s", database)
+	}
+}
+
 // The rules can fail: each of these breaks one.
 func TestViolationsAreFound(t *testing.T) {
 	for _, c := range []struct {
