@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/batonzk/baton/framework"
 )
@@ -26,10 +27,10 @@ func (r *request) take(ctx context.Context, v *view) error {
 	r.gone = true
 	defer func() { // also if a hook or a log handler panics
 		if r.granted == nil {
-			_ = r.permits.line.dismiss(ctx, r.session, paths...)
+			r.giveBack(ctx, paths)
 		}
 	}()
-	token, err := r.token(ctx, paths)
+	token, err := r.readToken(ctx, paths)
 	if err != nil {
 		return err
 	}
@@ -70,9 +71,19 @@ func (r *request) create(ctx context.Context, v *view) ([]string, error) {
 	return paths, nil
 }
 
-// token reads the transaction that has made all of the nodes: the reply to a
+// giveBack deletes the nodes of permits that nobody is to have. What of it the
+// server refuses the log tells.
+func (r *request) giveBack(ctx context.Context, paths []string) {
+	var deletions sync.WaitGroup
+	for _, path := range paths {
+		deletions.Go(func() { _ = r.permits.line.dismiss(ctx, r.session, path) })
+	}
+	deletions.Wait()
+}
+
+// readToken reads the transaction that has made all of the nodes: the reply to a
 // multi does not tell it.
-func (r *request) token(ctx context.Context, paths []string) (int64, error) {
+func (r *request) readToken(ctx context.Context, paths []string) (int64, error) {
 	for _, path := range paths {
 		var stat framework.Stat
 		err := r.persist(ctx, func() (err error) {
