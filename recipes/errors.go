@@ -23,7 +23,7 @@ var (
 	// was lost or its node was deleted.
 	ErrLost = errors.New("recipes: lease lost")
 	// ErrRevoked says that a lease ended because somebody asked for it with
-	// [Revoke] and the mutex was made with [EndWhenRevoked].
+	// [Revoke] and the lock was made with [EndWhenRevoked].
 	ErrRevoked = errors.New("recipes: lease revoked")
 	// ErrReleased says that a lease was released.
 	ErrReleased = errors.New("recipes: lease released")

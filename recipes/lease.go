@@ -26,7 +26,9 @@ const (
 	// LeaseReleased: the lease was released.
 	LeaseReleased
 	// LeaseRevoked: the lease ended at somebody's request, see
-	// [EndWhenRevoked]. The lock stays closed to others until the release.
+	// [EndWhenRevoked]. The lock stays closed to others until the release; if it
+	// does not, since the session ends or the lock is taken by force, the state
+	// becomes LeaseLost.
 	LeaseRevoked
 )
 
@@ -90,8 +92,8 @@ func newLease(h *hold, l *line) *Lease {
 // [Lease.Err] says, wrapping [ErrLost] or [ErrClosed]: the work it was to
 // protect may have been alone for a part of its time only. It wraps [ErrLost]
 // also if it is the release that finds the node gone. Nothing of a later holder
-// is touched. That a lease was revoked is no error of its release: the lock was
-// closed to others until then.
+// is touched. That a lease was revoked is no error of its release, if the lock
+// was closed to others until then.
 func (l *Lease) Release() error {
 	if l.returned.CompareAndSwap(false, true) {
 		defer close(l.released) // also if a hook panics
@@ -121,7 +123,7 @@ func (l *Lease) State() LeaseState {
 	switch {
 	case errors.Is(err, ErrReleased):
 		return LeaseReleased
-	case errors.Is(err, ErrRevoked):
+	case errors.Is(err, ErrRevoked) && l.hold.lossSince() == nil:
 		return LeaseRevoked
 	case err != nil:
 		return LeaseLost
@@ -171,6 +173,10 @@ func (l *Lease) Path() string {
 // Data returns what the node was created with; see [WithData]. The caller
 // must not change it.
 func (l *Lease) Data() []byte { return l.hold.data }
+
+// Revocation returns the last request to give the lock up that the holder has
+// heard, and whether there was one.
+func (l *Lease) Revocation() (Revocation, bool) { return l.hold.revocation() }
 
 // Session returns the session that the lease is held in.
 func (l *Lease) Session() *framework.Session { return l.hold.session }

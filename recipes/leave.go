@@ -37,10 +37,23 @@ const leaveTime = time.Second
 // error says that the node stays.
 func (p *place) leave(ctx context.Context) error {
 	p.unwatch()
+	hurry, stop := leaving(ctx, p.session)
+	defer stop()
+	stays := p.line.unmark(hurry, p.marker)
 	if p.gone {
-		return nil
+		return stays
 	}
-	return p.line.dismiss(ctx, p.session, p.path)
+	return both(p.line.dismiss(ctx, p.session, p.path), stays)
+}
+
+// leaving returns the context of one who leaves without having held.
+func leaving(ctx context.Context, session *framework.Session) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	stop := context.AfterFunc(session.ConnectionContext(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // dismiss deletes a node of session that holds nothing, as leave does.
@@ -48,9 +61,8 @@ func (l *line) dismiss(ctx context.Context, session *framework.Session, path str
 	if session.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveTime)
-	defer cancel()
-	defer context.AfterFunc(session.ConnectionContext(), cancel)()
+	ctx, stop := leaving(ctx, session)
+	defer stop()
 	if err := l.delete(ctx, path, session); errors.Is(err, errStays) {
 		return err
 	}

@@ -15,7 +15,8 @@ import (
 
 // A line is one recipe's queue at one path: contenders, each an ephemeral
 // sequential node, stand in it in the order of their numbers. It has no
-// state but what it has already complained about.
+// state but what it has already complained about, and since when it knows of
+// holders that failed.
 type line struct {
 	client   *framework.Client
 	path     string
@@ -24,7 +25,8 @@ type line struct {
 	settings settings
 
 	mu       sync.Mutex
-	reported map[string]struct{} // children that were logged
+	reported map[string]struct{}  // children that were logged
+	failed   map[string]time.Time // markers, and when they were found
 
 	itself sync.Once // logs that the line waits for itself
 }

@@ -15,7 +15,7 @@ import (
 type Participant struct {
 	Name      string // of its node
 	Path      string // of its node, as the lock's client knows it
-	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after [Revoke]
+	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after a plain [Revoke]
 	SessionID int64  // of the session that its node dies with, 0 if none
 	Token     int64  // the fencing token that it has or would have
 	// Since is when it joined the line, by the servers' clock.
@@ -25,6 +25,9 @@ type Participant struct {
 	// Dead says that its node is not ephemeral: nobody alive owns it, and it
 	// is passed over.
 	Dead bool
+	// Revocation is the request to give the lock up that its node holds, nil if
+	// it holds none. The deadline is by the servers' clock.
+	Revocation *Revocation
 }
 
 // readsAtOnce is how many participants are read at a time.
@@ -68,15 +71,20 @@ func (l *line) participant(ctx context.Context, c contender) (*Participant, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Participant{
+	p := &Participant{
 		Name:      c.name,
 		Path:      path,
-		Data:      data,
+		Data:      said(data),
 		SessionID: stat.EphemeralOwner,
 		Token:     stat.Czxid,
 		Since:     stat.Created,
 		Dead:      stat.EphemeralOwner == 0,
-	}, nil
+	}
+	if r, ok := parseRequest(data); ok {
+		heard := r.heard(stat.Modified)
+		p.Revocation = &heard
+	}
+	return p, nil
 }
 
 // inOrder sorts those of queue that were found, as the newest living one of

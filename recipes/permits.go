@@ -24,7 +24,7 @@ var queueRule = &rule{label: "lock-", passes: true}
 var leaseRule = &rule{label: "lease-", blocks: func(_, _ contender) bool { return false }}
 
 func newPermits(what string, client *framework.Client, path string, limit Limit, s settings) permits {
-	if err := errors.Join(s.err, validateRoot(client, path), limit.validate(client)); err != nil {
+	if err := errors.Join(validate(what, client, path, leaseRule, s), limit.validate(client)); err != nil {
 		return permits{lock: unusable(what, path, err)}
 	}
 	return permits{
@@ -50,11 +50,11 @@ func (s *permits) take(ctx context.Context, n int, try bool) (leases Leases, err
 		return nil, ended(ctx)
 	}
 	err = s.queue.pass(ctx, try, func(p *place) error {
-		r := &request{place: p, permits: s, n: n}
-		if err := r.serve(ctx); err != nil {
+		d := &demand{place: p, permits: s, n: n}
+		if err := d.serve(ctx); err != nil {
 			return err
 		}
-		leases = r.granted
+		leases = d.granted
 		return nil
 	})
 	return leases, err

@@ -22,6 +22,8 @@ type place struct {
 	try     bool         // do not wait
 	kept    bool         // the node is a hold's now
 	from    *inheritance // where the place is from, until that is settled
+	marker  string       // the path of what claim has made, "" if nothing
+	claimed bool
 
 	gone   bool                // somebody deleted the node
 	dead   map[string]struct{} // contenders that nobody alive owns
@@ -119,10 +121,14 @@ func (p *place) persist(ctx context.Context, read func() error) error {
 	}
 }
 
-// grant makes a hold of the place. It fails with errSuspended if there is no
-// connection and the hold would end with that.
+// grant makes a hold of the place, after the grace if there is one. It fails
+// with errSuspended if there is no connection and the hold would end with that.
 func (p *place) grant(ctx context.Context) (*hold, error) {
+	if err := p.claim(ctx); err != nil {
+		return nil, err
+	}
 	h := newHold(p.line, p.node())
+	h.marker = p.marker
 	err := ctx.Err()
 	if err == nil {
 		err = h.look() // last of all: what was granted in time may be late now

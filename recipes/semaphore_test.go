@@ -578,6 +578,7 @@ func TestRefusedPermits(t *testing.T) {
 			"bad path":          {c, "locks/", recipes.FixedLimit(1), 1, nil, []string{`"locks/"`}},
 			"no path":           {c, "/", recipes.FixedLimit(1), 1, nil, []string{`"/"`}},
 			"option nil":        {c, root, recipes.FixedLimit(1), 1, []recipes.Option{nil}, []string{"option 0 is nil"}},
+			"grace":             {c, root, recipes.FixedLimit(1), 1, []recipes.Option{recipes.GraceAfterCrash(time.Second)}, []string{"GraceAfterCrash is not supported by a semaphore"}},
 			"several at a time": {nil, "x", recipes.Limit{}, 1, nil, []string{"client is nil", "the limit is not set"}},
 		} {
 			s := recipes.NewInterProcessSemaphore(tc.client, tc.path, tc.limit, tc.opts...)

@@ -32,7 +32,7 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		if err := p.failure(ctx, err); err != nil {
 			return false, err
 		}
-		p.theirs = data
+		p.theirs = said(data)
 		if stat.EphemeralOwner == 0 {
 			stop(watch)
 			p.bury(queue[b].name)
