@@ -38,7 +38,7 @@ func (v *view) stop() {
 // serve waits until there is room and takes the permits. It holds none of them
 // before it has all.
 func (d *demand) serve(ctx context.Context) error {
-	d.behind = "" // nobody any more
+	d.ahead, d.behind = 0, Participant{} // nobody any more
 	for watching := false; d.granted == nil; watching = true {
 		if err := d.round(ctx, watching); err != nil {
 			return err
@@ -66,6 +66,7 @@ func (d *demand) round(ctx context.Context, watching bool) error {
 	if v.ours {
 		d.permits.line.waitsForItself(d.permits.path)
 	}
+	d.tell(WaitJoined, nil)
 	if _, err := d.hear(ctx, true, eventOf(v.moved), eventOf(v.changed)); err != nil {
 		return d.short(err, &v)
 	}
@@ -116,7 +117,7 @@ func (l *line) children(ctx context.Context, watching bool) (names []string, w *
 	} else {
 		names, _, err = l.client.Children(ctx, l.path)
 	}
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		err = nil
 	}
 	return names, w, err

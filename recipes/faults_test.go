@@ -222,12 +222,60 @@ func strikeEverywhere(t *testing.T, fam family, scenarios []scenario) {
 	}
 }
 
+// A context may end with a cause that looks like a server's answer, or like
+// what happened to another lock: nothing is concluded from that.
+func TestCauseIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, cause := range causes(t) {
+		for _, sc := range scenarios {
+			for _, f := range faults {
+				if !f.cancels {
+					continue
+				}
+				t.Run(name+"/"+sc.name+"/"+f.name, func(t *testing.T) {
+					t.Parallel()
+					for step, struck := 1, true; struck && !t.Failed(); step++ {
+						inBubble(t, func(w *world) {
+							w.cause = cause
+							struck = w.strikeAt(step, sc, f)
+						})
+					}
+				})
+			}
+		}
+	}
+}
+
+// causes returns errors that a context may end with, as an errgroup's does, or
+// a lease's.
+func causes(t *testing.T) map[string]error {
+	t.Helper()
+	all := make(map[string]error)
+	inBubble(t, func(w *world) {
+		c := w.client()
+		_, _, all["no node"] = c.Get(w.ctx, "/nowhere")
+		lease := w.acquire(w.mutex())
+		w.remove(c, lease.Path())
+		<-lease.Done()
+		w.returned(lease)
+		all["another lock's node deleted"] = lease.Err()
+		lease = w.acquire(recipes.NewInterProcessMutex(c, root, recipes.EndWhenUnknown()))
+		w.link(c).drop()
+		<-lease.Done()
+		w.returned(lease)
+		all["another lock's connection suspended"] = lease.Err()
+		_ = lease.Release()
+	})
+	return all
+}
+
 // strikeAt runs the scenario with the fault at one request, and reports
 // whether there was such a request.
 func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	c, other := w.client(), w.client()
 	m, later := w.lock(c, sc.options()...), w.rival(other, sc.options()...)
-	ctx, cancel := context.WithCancel(w.ctx)
+	ctx, cancelCause := context.WithCancelCause(w.ctx)
+	cancel := func() { cancelCause(w.cause) }
 	defer cancel()
 	var others sync.WaitGroup
 	defer others.Wait()

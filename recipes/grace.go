@@ -76,7 +76,7 @@ func (l *line) unmark(ctx context.Context, marker string) error {
 	}
 	err := l.client.Delete(retry.Fresh(ctx), marker, framework.AnyVersion, framework.Guaranteed())
 	switch {
-	case err == nil, errors.Is(err, framework.ErrNoNode):
+	case err == nil, says(ctx, err, framework.ErrNoNode):
 		return nil
 	case framework.IsRetryable(err), errors.Is(err, framework.ErrReadOnly), errors.Is(err, ErrClosed), ctx.Err() != nil:
 		return nil // what becomes of the lock's node says it
@@ -92,7 +92,7 @@ func (p *place) claim(ctx context.Context) error {
 	if p.line.settings.grace == 0 || p.claimed {
 		return nil
 	}
-	p.behind = ""
+	p.behind = Participant{}
 	failed, err := p.mark(ctx)
 	for err == nil && len(failed) > 0 {
 		if err = p.outwaitGrace(ctx, failed); err == nil {
@@ -112,7 +112,7 @@ func (p *place) mark(ctx context.Context) (failed []string, err error) {
 	err = p.persist(ctx, func() error {
 		_, err := p.line.client.Create(ctx, p.marker, p.line.settings.data,
 			framework.WithParents(), framework.InSession(p.session), framework.Siblings(&names))
-		if errors.Is(err, framework.ErrNodeExists) { // by a try whose reply was lost: the name is unique
+		if says(ctx, err, framework.ErrNodeExists) { // by a try whose reply was lost: the name is unique
 			names, _, err = p.line.client.Children(ctx, p.line.markers())
 		}
 		return err
@@ -205,13 +205,13 @@ func (p *place) takeOver(ctx context.Context, failed []string) ([]string, error)
 	switch {
 	case err == nil:
 		return failed[n:], nil
-	case errors.Is(err, errNodeDeleted):
+	case says(ctx, err, errNodeDeleted):
 		p.gone = true
 		return nil, fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
-	case errors.Is(err, framework.ErrNoAuth):
+	case says(ctx, err, framework.ErrNoAuth):
 		p.line.logger().Warn("a failed holder's marker cannot be deleted: everybody waits for the grace", "lock", p.line.path, "err", err)
 		return nil, nil
-	case errors.Is(err, framework.ErrNoNode), framework.IsUnknown(err):
+	case says(ctx, err, framework.ErrNoNode), framework.IsUnknown(err):
 		return p.relist(ctx)
 	}
 	return nil, p.failure(ctx, err)
@@ -224,7 +224,7 @@ func (p *place) relist(ctx context.Context) (failed []string, err error) {
 		names, _, err = p.line.client.Children(ctx, p.line.markers())
 		return err
 	})
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		return nil, fmt.Errorf("%w: %s does not exist", errAgain, p.line.markers())
 	}
 	return p.failed(names), p.failure(ctx, err)

@@ -16,9 +16,9 @@ import (
 func (d *demand) take(ctx context.Context, v *view) error {
 	paths, err := d.create(ctx, v)
 	switch {
-	case errors.Is(err, errLimitChanged):
+	case says(ctx, err, errLimitChanged):
 		return nil
-	case errors.Is(err, errNodeDeleted):
+	case says(ctx, err, errNodeDeleted):
 		d.gone = true
 		return fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
 	case err != nil:
@@ -90,7 +90,7 @@ func (d *demand) readToken(ctx context.Context, paths []string) (int64, error) {
 			stat, err = d.permits.line.client.Exists(ctx, path)
 			return err
 		})
-		if !errors.Is(err, framework.ErrNoNode) {
+		if !says(ctx, err, framework.ErrNoNode) {
 			return stat.Czxid, d.failure(ctx, err)
 		}
 	}
@@ -103,6 +103,7 @@ func (d *demand) hold(ctx context.Context, paths []string, token int64) (Leases,
 	if len(paths) < d.n {
 		return nil, fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
 	}
+	d.tell(WaitGranted, nil)
 	leases := d.permits.line
 	holds := make([]*hold, len(paths))
 	for i, path := range paths {

@@ -25,7 +25,7 @@ type ownWatch struct {
 func (l *line) watchOwn(ctx context.Context, path string, session *framework.Session) (*ownWatch, error) {
 	conn := session.ConnectionContext()
 	data, stat, w, err := l.client.GetW(ctx, path)
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		return nil, errNodeDeleted
 	}
 	if err != nil {

@@ -189,7 +189,7 @@ func (h *hold) released() error { return fmt.Errorf("%w: %s", ErrReleased, h.pat
 
 // release gives back one lease. The last one ends the hold and deletes its
 // node. The error is the loss, if the hold was lost before.
-func (h *hold) release() error {
+func (h *hold) release(ctx context.Context) error {
 	err := h.look()
 	since := h.lossSince()
 	h.mu.Lock()
@@ -214,7 +214,7 @@ func (h *hold) release() error {
 	// The guard hears of the deletion before the delete is answered, so that
 	// its watch is spent and need not be removed.
 	defer h.unwatch()
-	if err = h.giveUp(); errors.Is(err, errNodeDeleted) {
+	if err = h.giveUp(ctx); says(ctx, err, errNodeDeleted) {
 		return h.lost(h.deletion())
 	}
 	return err
@@ -247,11 +247,11 @@ func (h *hold) missing() error {
 	return h.end(h.lost(errNodeDeleted))
 }
 
-// giveUp deletes what the hold has made, waiting for about as long as the
-// session can still live without a connection. The marker goes first: whoever
+// giveUp deletes what the hold has made, waiting as ctx allows, and for about as
+// long as the session can still live without a connection. The marker goes first: whoever
 // comes when the node is gone need not find it. What it stands for is over.
-func (h *hold) giveUp() error {
-	ctx, cancel := context.WithTimeout(context.Background(), h.session.Timeout())
+func (h *hold) giveUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.session.Timeout())
 	defer cancel()
 	inSession, stop := context.WithCancel(ctx)
 	defer stop()

@@ -94,10 +94,14 @@ func newLease(h *hold, l *line) *Lease {
 // also if it is the release that finds the node gone. Nothing of a later holder
 // is touched. That a lease was revoked is no error of its release, if the lock
 // was closed to others until then.
-func (l *Lease) Release() error {
+func (l *Lease) Release() error { return l.release(context.Background()) }
+
+// release is Release. When ctx is done it does not wait for the deletion, which
+// then goes on in the background.
+func (l *Lease) release(ctx context.Context) error {
 	if l.returned.CompareAndSwap(false, true) {
 		defer close(l.released) // also if a hook panics
-		l.outcome = l.hold.release()
+		l.outcome = l.hold.release(ctx)
 		return l.outcome
 	}
 	<-l.released
@@ -119,18 +123,27 @@ func (l *Lease) Err() error {
 
 // State returns what is known of the lease now.
 func (l *Lease) State() LeaseState {
-	err := l.Err()
-	switch {
-	case errors.Is(err, ErrReleased):
-		return LeaseReleased
-	case errors.Is(err, ErrRevoked) && l.hold.lossSince() == nil:
-		return LeaseRevoked
-	case err != nil:
+	switch err := l.Err(); {
+	case errors.Is(err, ErrRevoked) && l.hold.lossSince() != nil:
 		return LeaseLost
-	case !l.hold.session.Connected():
+	case err != nil:
+		return endState(err)
+	}
+	if !l.hold.session.Connected() {
 		return LeaseUnknown
 	}
 	return LeaseHeld
+}
+
+// endState is the state of what ended with err.
+func endState(err error) LeaseState {
+	switch {
+	case errors.Is(err, ErrReleased):
+		return LeaseReleased
+	case errors.Is(err, ErrRevoked):
+		return LeaseRevoked
+	}
+	return LeaseLost
 }
 
 // Done returns a channel that is closed when the hold ends: with the last

@@ -71,7 +71,7 @@ func (l *line) dismiss(ctx context.Context, session *framework.Session, path str
 
 // explain adds to err what the place was waiting for, and for how long.
 func (p *place) explain(err error, waited time.Duration) error {
-	if p.behind == "" {
+	if p.behind.Path == "" {
 		return err
 	}
 	how := ""
@@ -82,7 +82,7 @@ func (p *place) explain(err error, waited time.Duration) error {
 	if p.ours {
 		whose = " (held by this client)"
 	}
-	return fmt.Errorf("%w: %s%d ahead, the next is %s of %s%s", bare{err}, how, p.ahead, p.behind, quote(p.theirs), whose)
+	return fmt.Errorf("%w: %s%d ahead, the next is %s of %s%s", bare{err}, how, p.ahead, p.behind.Path, quote(p.behind.Data), whose)
 }
 
 // quote makes a node's data fit for a message.

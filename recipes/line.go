@@ -108,9 +108,10 @@ type joiner func(ctx context.Context) (*place, []string, error)
 // passFrom is pass from a place that join makes.
 func (l *line) passFrom(ctx context.Context, try bool, join joiner, turn func(p *place) error) error {
 	var pauses pauses
+	asked := time.Now()
 	for losses := 0; ; {
 		began := time.Now()
-		err := l.attempt(ctx, try, join, turn)
+		err := l.attempt(ctx, asked, try, join, turn)
 		lost := errors.Is(err, errAgain)
 		if err == nil || ctx.Err() != nil || !lost && (try || !isOutage(err)) {
 			return err
@@ -132,19 +133,23 @@ func (l *line) passFrom(ctx context.Context, try bool, join joiner, turn func(p 
 	}
 }
 
-// attempt is one round of pass. The error is errAgain if the place was lost.
-func (l *line) attempt(ctx context.Context, try bool, join joiner, turn func(p *place) error) (err error) {
+// attempt is one round of pass, for a caller who came at the time asked. The
+// error is errAgain if the place was lost.
+func (l *line) attempt(ctx context.Context, asked time.Time, try bool, join joiner, turn func(p *place) error) (err error) {
 	p, children, err := join(ctx)
 	if err != nil {
 		return err
 	}
-	p.try = try
+	p.asked, p.try = asked, try
 	defer func() {
 		if !p.kept { // also if a hook or a log handler panics
 			err = both(err, p.leave(ctx))
 		}
 	}()
 	if err := p.take(ctx, children, turn); err != nil {
+		if says(ctx, err, errAgain) {
+			p.tell(WaitLost, bare{err})
+		}
 		return p.explain(withContext(ctx, err), time.Since(p.joined))
 	}
 	return nil
@@ -225,7 +230,7 @@ func (l *line) delete(ctx context.Context, path string, session *framework.Sessi
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, framework.ErrNoNode):
+	case says(ctx, err, framework.ErrNoNode):
 		return errNodeDeleted
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed):
 		return fmt.Errorf("recipes: releasing %s, which goes with its session: %w", path, err)

@@ -17,6 +17,7 @@ type Option func(*settings)
 type settings struct {
 	data           []byte
 	revocation     func(*Lease)
+	waiting        func(Wait)
 	endWhenRevoked bool
 	endWhenUnknown bool
 	grace          time.Duration // 0 for none
