@@ -20,6 +20,7 @@ import (
 type line struct {
 	client   *framework.Client
 	path     string
+	lock     string // the path of the lock that it is of
 	key      heldKey
 	rule     *rule
 	settings settings
@@ -38,6 +39,7 @@ func newLine(client *framework.Client, path string, r *rule, s settings) *line {
 	return &line{
 		client:   client,
 		path:     path,
+		lock:     path,
 		key:      heldKey{client: client.Root(), path: client.FullPath(path), label: r.label},
 		rule:     r,
 		settings: s,
@@ -116,7 +118,7 @@ func (l *line) passFrom(ctx context.Context, try bool, join joiner, turn func(p 
 		if err == nil || ctx.Err() != nil || !lost && (try || !isOutage(err)) {
 			return err
 		}
-		l.logger().Info("joining the line again", "lock", l.path, "err", err)
+		l.logger().Info("joining the line again", "lock", l.lock, "err", err)
 		if time.Since(began) > longestPause {
 			losses = 0
 			pauses.reset()
@@ -207,7 +209,7 @@ func (l *line) report(child, message string) {
 	}
 	l.mu.Unlock()
 	if !known && !full {
-		l.logger().Warn(message, "lock", l.path, "child", framework.JoinPath(l.path, child))
+		l.logger().Warn(message, "lock", l.lock, "child", framework.JoinPath(l.path, child))
 	}
 }
 
@@ -216,7 +218,7 @@ func (l *line) report(child, message string) {
 // itself waits for ever.
 func (l *line) waitsForItself(holder string) {
 	l.itself.Do(func() {
-		l.logger().Warn("waiting for a lock that this client holds: was the lease's context passed on?", "lock", l.path, "holder", holder)
+		l.logger().Warn("waiting for a lock that this client holds: was the lease's context passed on?", "lock", l.lock, "holder", holder)
 	})
 }
 

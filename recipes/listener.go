@@ -13,7 +13,8 @@ type WaitEvent int
 // What happens to one who waits in line, in this order: joined, moved any
 // number of times, granted or lost; and after lost, joined or granted again.
 const (
-	// WaitJoined: it stands in line, and somebody is ahead.
+	// WaitJoined: it stands in line, and somebody is ahead, or there are too few
+	// permits.
 	WaitJoined WaitEvent = iota + 1
 	// WaitMoved: others have left, and it waits behind another, or with fewer
 	// ahead.
@@ -47,7 +48,7 @@ type Wait struct {
 	Lock  string // the lock's path
 	Path  string // of the node that waits
 	// Ahead is how many must leave before its turn can come, as far as it
-	// knows.
+	// knows. It is 0 for one who is first and waits for a semaphore's permits.
 	Ahead int
 	// Behind is the one that it watches and waits for, the last of those ahead.
 	// It is empty when the turn has come and when the place was lost.
@@ -86,7 +87,7 @@ func (p *place) tell(event WaitEvent, err error) {
 	if f == nil || p.try {
 		return
 	}
-	w := Wait{Event: event, Lock: p.line.path, Path: p.path, Waited: time.Since(p.asked), Err: err}
+	w := Wait{Event: event, Lock: p.line.lock, Path: p.path, Waited: time.Since(p.asked), Err: err}
 	if event == WaitJoined {
 		w.Ahead, w.Behind = p.ahead, p.behind
 		if p.told.Event != 0 {
