@@ -49,7 +49,7 @@ var conformance = map[string]func(w *world){
 func conformers() map[string]func(w *world) {
 	tests := make(map[string]func(w *world))
 	for name, test := range conformance {
-		for _, f := range []family{mutexes, semaphoreMutexes, semaphores} {
+		for _, f := range []family{mutexes, semaphoreMutexes} {
 			if f.once && (name == "re-entry" || name == "revocation") {
 				continue
 			}
@@ -57,7 +57,7 @@ func conformers() map[string]func(w *world) {
 		}
 	}
 	for name, test := range permitConformance {
-		tests["semaphore, "+name] = semaphores.of(test)
+		tests["semaphore, "+name] = semaphoresOf(1).of(test)
 	}
 	return tests
 }
