@@ -48,7 +48,7 @@ var conformance = map[string]func(w *world){
 func conformers() map[string]func(w *world) {
 	tests := make(map[string]func(w *world))
 	for name, test := range conformance {
-		for _, f := range []family{mutexes, semaphoreMutexes, semaphores, writers} {
+		for _, f := range []family{mutexes, semaphoreMutexes, writers} {
 			if f.once && (name == "re-entry" || name == "revocation") {
 				continue
 			}
@@ -57,7 +57,7 @@ func conformers() map[string]func(w *world) {
 	}
 	tests["mutex, crowd"] = conformCrowd // the line is the same for all
 	for name, test := range permitConformance {
-		tests["semaphore, "+name] = semaphores.of(test)
+		tests["semaphore, "+name] = semaphoresOf(1).of(test)
 	}
 	for name, test := range readWriteConformance {
 		tests["read-write lock, "+name] = writers.of(test)

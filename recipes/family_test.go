@@ -37,9 +37,6 @@ var semaphoreMutexes = family{
 	},
 }
 
-// semaphores have a limit of 1, so that they pass what locks pass.
-var semaphores = semaphoresOf(1)
-
 func semaphoresOf(limit int) family {
 	return family{
 		name: "semaphore", label: "lock-", under: "/locks", leases: "/leases", limit: limit, once: true,

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/batonzk/baton/framework"
 )
@@ -25,10 +26,10 @@ func (d *demand) take(ctx context.Context, v *view) error {
 	d.gone = true
 	defer func() { // also if a hook or a log handler panics
 		if d.granted == nil {
-			_ = d.permits.line.dismiss(ctx, d.session, paths...)
+			d.giveBack(ctx, paths)
 		}
 	}()
-	token, err := d.token(ctx, paths)
+	token, err := d.readToken(ctx, paths)
 	if err != nil {
 		return err
 	}
@@ -70,9 +71,19 @@ func (d *demand) create(ctx context.Context, v *view) ([]string, error) {
 	return paths, nil
 }
 
-// token reads the transaction that has made all of the nodes: the reply to a
+// giveBack deletes the nodes of permits that nobody is to have. What of it the
+// server refuses the log tells.
+func (d *demand) giveBack(ctx context.Context, paths []string) {
+	var deletions sync.WaitGroup
+	for _, path := range paths {
+		deletions.Go(func() { _ = d.permits.line.dismiss(ctx, d.session, path) })
+	}
+	deletions.Wait()
+}
+
+// readToken reads the transaction that has made all of the nodes: the reply to a
 // multi does not tell it.
-func (d *demand) token(ctx context.Context, paths []string) (int64, error) {
+func (d *demand) readToken(ctx context.Context, paths []string) (int64, error) {
 	for _, path := range paths {
 		var stat framework.Stat
 		err := d.persist(ctx, func() (err error) {

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/batonzk/baton/framework"
 )
 
@@ -58,23 +56,17 @@ func leaving(ctx context.Context, session *framework.Session) (context.Context, 
 	}
 }
 
-// dismiss deletes nodes of session that hold nothing, as leave does.
-func (l *line) dismiss(ctx context.Context, session *framework.Session, paths ...string) error {
+// dismiss deletes a node of session that holds nothing, as leave does.
+func (l *line) dismiss(ctx context.Context, session *framework.Session, path string) error {
 	if session.Err() != nil {
 		return nil
 	}
 	ctx, stop := leaving(ctx, session)
 	defer stop()
-	var deletions errgroup.Group
-	for _, path := range paths {
-		deletions.Go(func() error {
-			if err := l.delete(ctx, path, session); errors.Is(err, errStays) {
-				return err
-			}
-			return nil
-		})
+	if err := l.delete(ctx, path, session); errors.Is(err, errStays) {
+		return err
 	}
-	return deletions.Wait()
+	return nil
 }
 
 // explain adds to err what the place was waiting for, and for how long.

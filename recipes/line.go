@@ -124,7 +124,7 @@ func (l *line) passFrom(ctx context.Context, try bool, join joiner, turn func(p 
 		if !lost && (try || !isOutage(err)) {
 			return err
 		}
-		l.logger().Info("joining the line again", "lock", l.path, "err", err)
+		l.logger().Info("joining the line again", "lock", l.lock, "err", err)
 		if time.Since(began) > longestPause {
 			losses = 0
 			pauses.reset()
@@ -215,7 +215,7 @@ func (l *line) report(child, message string) {
 	}
 	l.mu.Unlock()
 	if !known && !full {
-		l.logger().Warn(message, "lock", l.path, "child", framework.JoinPath(l.path, child))
+		l.logger().Warn(message, "lock", l.lock, "child", framework.JoinPath(l.path, child))
 	}
 }
 
@@ -224,7 +224,7 @@ func (l *line) report(child, message string) {
 // itself waits for ever.
 func (l *line) waitsForItself(holder string) {
 	l.itself.Do(func() {
-		l.logger().Warn("waiting for a lock that this client holds: was the lease's context passed on?", "lock", l.path, "holder", holder)
+		l.logger().Warn("waiting for a lock that this client holds: was the lease's context passed on?", "lock", l.lock, "holder", holder)
 	})
 }
 

@@ -48,7 +48,7 @@ type Wait struct {
 	Lock  string // the lock's path
 	Path  string // of the node that waits
 	// Ahead is how many must leave before its turn can come, as far as it
-	// knows.
+	// knows. It is 0 for one who is first and waits for a semaphore's permits.
 	Ahead int
 	// Behind is the one that it watches and waits for, the last of those ahead.
 	// It is empty when nobody is ahead and when the place was lost.

@@ -34,10 +34,7 @@ type lock struct {
 // newLock returns a lock whose contenders stand in line at path. It does no
 // I/O. If it cannot be used it has nothing but the reason.
 func newLock(what string, client *framework.Client, path string, r *rule, s settings) lock {
-	if s.err == nil && s.grace > 0 && !r.graceful {
-		s.err = fmt.Errorf("%w: GraceAfterCrash is not supported by a %s", framework.ErrInvalidOption, what)
-	}
-	if err := errors.Join(s.err, validateRoot(client, path)); err != nil {
+	if err := validate(what, client, path, r, s); err != nil {
 		return unusable(what, path, err)
 	}
 	line := newLine(client, path, r, s)
@@ -46,6 +43,14 @@ func newLock(what string, client *framework.Client, path string, r *rule, s sett
 
 func unusable(what, path string, err error) lock {
 	return lock{path: path, err: fmt.Errorf("recipes: %s %q: %w", what, path, err)}
+}
+
+// validate refuses what cannot be a lock.
+func validate(what string, client *framework.Client, path string, r *rule, s settings) error {
+	if s.err == nil && s.grace > 0 && !r.graceful {
+		s.err = fmt.Errorf("%w: GraceAfterCrash is not supported by a %s", framework.ErrInvalidOption, what)
+	}
+	return errors.Join(s.err, validateRoot(client, path))
 }
 
 // validateRoot refuses what cannot be the root of a line.

@@ -24,7 +24,7 @@ var queueRule = &rule{label: "lock-", passes: true}
 var leaseRule = &rule{label: "lease-", blocks: func(_, _ contender) bool { return false }}
 
 func newPermits(what string, client *framework.Client, path string, limit Limit, s settings) permits {
-	if err := errors.Join(s.err, validateRoot(client, path), limit.validate(client)); err != nil {
+	if err := errors.Join(validate(what, client, path, leaseRule, s), limit.validate(client)); err != nil {
 		return permits{lock: unusable(what, path, err)}
 	}
 	p := permits{

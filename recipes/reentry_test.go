@@ -251,6 +251,7 @@ func TestWaitForOwnClient(t *testing.T) {
 			defer cancel()
 			_, err := m.Acquire(ctx) // not the lease's context
 			wantErr(t, "Acquire", err, context.DeadlineExceeded)
+			w.settle() // the contender is removed in the background
 			return err
 		}
 		if err := try(w.mutex()); strings.Contains(err.Error(), "this client") || strings.Contains(w.log.String(), told) {

@@ -31,15 +31,11 @@ func NewInterProcessSemaphoreMutex(client *framework.Client, path string, opts .
 
 // enterAnew is enterOne for those who do not hold the lock.
 func (m *InterProcessSemaphoreMutex) enterAnew(ctx context.Context, try bool) (*Lease, error) {
-	if c, ok := ctx.Value(m.line.key).(*leaseContext); ok {
-		err := c.dead
-		if err == nil {
-			err = c.hold.look()
+	if c, ok := m.line.carried(ctx); ok {
+		if err := c.live(ctx); err != nil {
+			return nil, err
 		}
-		if err == nil {
-			err = fmt.Errorf("%w: the context is of the lease of %s", ErrDeadlock, c.hold.path)
-		}
-		return nil, withContext(ctx, err)
+		return nil, fmt.Errorf("%w: the context is of the lease of %s", ErrDeadlock, c.hold.path)
 	}
 	return m.enterOne(ctx, try)
 }
