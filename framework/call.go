@@ -2,7 +2,7 @@ package framework
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/batonzk/baton/internal/wire"
 )
@@ -133,7 +133,26 @@ func contextError(ctx context.Context) error {
 	if cause == nil || cause == err {
 		return err
 	}
-	return fmt.Errorf("%w: %w", err, cause)
+	return &contextEnd{err, cause}
+}
+
+// A contextEnd is the error of a call whose context is done. The cause can be
+// anything, also what a server has answered to another operation, as in an
+// errgroup: that must not pass for an answer to this one.
+type contextEnd struct{ err, cause error }
+
+func (e *contextEnd) Error() string { return e.err.Error() + ": " + e.cause.Error() }
+
+func (e *contextEnd) Is(target error) bool {
+	return errors.Is(e.err, target) || !isAnswer(target) && errors.Is(e.cause, target)
+}
+
+func (e *contextEnd) As(target any) bool {
+	switch target.(type) {
+	case **answer, **lostReply, **finalError:
+		return false
+	}
+	return errors.As(e.cause, target)
 }
 
 // answered reports whether the server has answered. It does not block.

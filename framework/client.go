@@ -168,6 +168,10 @@ func (c *Client) FullPath(path string) string {
 	return trimPrefix(c.core.chroot, addPrefix(c.prefix, path))
 }
 
+// ServerPath returns path as the servers know it, below namespace and chroot:
+// the one by which other tools, and clients without a chroot, find the node.
+func (c *Client) ServerPath(path string) string { return c.absolute(path) }
+
 // Logger returns the client's logger.
 func (c *Client) Logger() *slog.Logger { return c.core.logger }
 

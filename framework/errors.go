@@ -171,6 +171,16 @@ var codeErrors = map[wire.Code]error{
 	wire.CodeThrottledOp:              errTransient,
 }
 
+// isAnswer reports whether target is what a server's code stands for.
+func isAnswer(target error) bool {
+	for _, err := range codeErrors {
+		if err == target {
+			return true
+		}
+	}
+	return target == ErrServer
+}
+
 // codeError returns the error for a code other than [wire.CodeOK].
 func codeError(code wire.Code) error {
 	if err, ok := codeErrors[code]; ok {

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/batonzk/baton/internal/wire"
@@ -37,7 +38,7 @@ func (k *core) makeParents(ctx context.Context, c *conn, path string) (made bool
 		}
 		made = err == nil
 		if err != nil && !errors.Is(err, ErrNodeExists) {
-			return false, err
+			return false, parentError(path, err)
 		}
 		break
 	}
@@ -47,11 +48,16 @@ func (k *core) makeParents(ctx context.Context, c *conn, path string) (made bool
 			return true, nil
 		}
 		if err != nil && !errors.Is(err, ErrNodeExists) {
-			return made, err
+			return made, parentError(missing[i], err)
 		}
 		made = true
 	}
 	return made, nil
+}
+
+// parentError names the node that is not the one that the caller knows of.
+func parentError(path string, err error) error {
+	return fmt.Errorf("making the parent %s: %w", path, err)
 }
 
 func (k *core) makeParent(ctx context.Context, c *conn, path string) error {

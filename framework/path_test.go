@@ -67,6 +67,9 @@ func TestNamespaces(t *testing.T) {
 		if made.Path != "/n" || inner.FullPath("/n") != "/foo/bar/baz/n" || c.FullPath("/n") != "/foo/n" {
 			t.Fatalf("%q, %q", made.Path, inner.FullPath("/n"))
 		}
+		if inner.ServerPath("/n") != "/chroot/foo/bar/baz/n" {
+			t.Fatalf("on the server it is %q", inner.ServerPath("/n"))
+		}
 		if inner.FullPath("/") != "/foo/bar/baz" || inner.Root().FullPath("/") != "/" {
 			t.Fatalf("%q, %q", inner.FullPath("/"), inner.Root().FullPath("/"))
 		}

@@ -343,6 +343,45 @@ func TestGuaranteedDeleteGoesOnAfterForeignCause(t *testing.T) {
 	})
 }
 
+// A context may end with a cause that looks like this operation's answer: that
+// of another one. The reply to the first try was lost, so that NoNode would be
+// the proof that it was executed.
+func TestGuaranteedDeleteTakesNoCauseForAnAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		create(t, c, "/n", "")
+		_, _, other := c.Get(context.Background(), "/nowhere")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		deletes := 0
+		defer srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			if r.Op != "delete" {
+				return embedded.Pass
+			}
+			switch deletes++; deletes {
+			case 1:
+				return embedded.Cut
+			case 2:
+				cancel(other)
+				return embedded.Drop
+			}
+			return embedded.Pass
+		})()
+		err := c.Delete(ctx, "/n", framework.AnyVersion, framework.Guaranteed())
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, other) {
+			t.Errorf("Delete: %v, want Canceled and its cause", err)
+		}
+		var e *framework.Error
+		if errors.As(err, &e); e == nil || e.Code != 0 || !e.Unknown {
+			t.Errorf("Delete: %+v, want no server's code", e)
+		}
+		srv.DropConnections()
+		time.Sleep(time.Minute)
+		if _, ok := srv.Node("/n"); ok {
+			t.Error("the node is still there")
+		}
+	})
+}
+
 // A server without a quorum refuses writes until it has one again.
 func TestGuaranteedDeleteOutlastsReadOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *embedded.Server) {

@@ -13,6 +13,7 @@ type leaseContext struct {
 	cancel          context.CancelCauseFunc
 	keep            func() bool // keeps the end of c from being told to hold
 	hold            *hold
+	outer           *leaseContext // that parent is made from, nil if none
 	// dead is why re-entry fails although the hold may go on, nil if it does
 	// not: the context was made by a lease that had been released.
 	dead error
@@ -20,6 +21,7 @@ type leaseContext struct {
 
 func newLeaseContext(parent context.Context, l *Lease) *leaseContext {
 	c := &leaseContext{hold: l.hold, dead: l.Err()}
+	c.outer, _ = parent.Value(outerKey{}).(*leaseContext)
 	c.Context, c.cancel = context.WithCancelCause(parent)
 	if c.dead != nil {
 		c.cancel(c.dead)
@@ -42,8 +44,15 @@ func (c *leaseContext) end(err error) {
 	c.cancel(err)
 }
 
-// look ends c if the lease has ended, even if the hold has not come to it yet.
+// outerKey is the key of the lease context that a context is made from.
+type outerKey struct{}
+
+// look ends c if the lease has ended, even if the hold has not come to it yet;
+// and before it those that c is made from, whose end is c's too.
 func (c *leaseContext) look() {
+	if c.outer != nil {
+		c.outer.look()
+	}
 	if err := c.hold.look(); err != nil {
 		c.cancel(err)
 	}
@@ -61,9 +70,10 @@ func (c *leaseContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Value answers for the hold's key, and else as the parent does.
+// Value answers for the hold's key and for outerKey, and else as the parent
+// does.
 func (c *leaseContext) Value(key any) any {
-	if key == c.hold.line.key {
+	if key == c.hold.line.key || key == (outerKey{}) {
 		return c
 	}
 	return c.Context.Value(key)

@@ -49,7 +49,7 @@ func (l *line) joinAt(ctx context.Context, writer *hold, from contender) (*place
 	c, err := l.client.Create(ctx, framework.JoinPath(l.path, name), l.settings.data,
 		framework.WithMode(framework.Ephemeral), framework.Protected(),
 		framework.InSession(writer.session), framework.Siblings(&children))
-	if errors.Is(err, framework.ErrNoNode) { // the parent, and all that was in it
+	if says(ctx, err, framework.ErrNoNode) { // the parent, and all that was in it
 		return nil, nil, writer.missing()
 	}
 	if err != nil {

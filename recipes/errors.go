@@ -62,6 +62,14 @@ func withContext(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ended(ctx), bare{err})
 }
 
+// says reports whether err says target, and not only because it wraps the cause
+// of ctx's end. That can be anything: what a server answered to somebody else,
+// as in an errgroup, or the loss of another lock's lease. So nothing is
+// concluded from an error once ctx is done.
+func says(ctx context.Context, err, target error) bool {
+	return errors.Is(err, target) && ctx.Err() == nil
+}
+
 // both joins two errors, unless one is nil or the first tells the second.
 func both(err, also error) error {
 	switch {

@@ -28,6 +28,9 @@ type scenario struct {
 	loses bool
 	// passes says that do lets others in line behind it.
 	passes bool
+	// grace is the lock's, after a crash, and crashed says that there was one.
+	grace   time.Duration
+	crashed bool
 }
 
 var scenarios = []scenario{
@@ -182,6 +185,17 @@ func (s *strike) removeOwn() embedded.Verdict {
 // nothing is left, the lock can be had, and the error says what happened.
 func TestFaultAtEveryStep(t *testing.T) { strikeEverywhere(t, mutexes, scenarios) }
 
+func TestFaultAtEveryStepOfGrace(t *testing.T) {
+	strikeEverywhere(t, mutexes, []scenario{
+		{name: "grace, path missing", grace: grace, cold: true},
+		{name: "grace, next in line", grace: grace, ahead: 1},
+		{name: "grace, after a crash", grace: grace, crashed: true},
+		{name: "grace, next in line after a crash", grace: grace, ahead: 1, crashed: true},
+		{name: "grace, try", grace: grace, try: true},
+		{name: "grace, try after a crash", grace: grace, try: true, crashed: true},
+	})
+}
+
 func TestSemaphoreMutexFaultAtEveryStep(t *testing.T) {
 	strikeEverywhere(t, semaphoreMutexes, scenarios)
 }
@@ -208,12 +222,67 @@ func strikeEverywhere(t *testing.T, fam family, scenarios []scenario) {
 	}
 }
 
+// A context may end with a cause that looks like a server's answer, or like
+// what happened to another lock: nothing is concluded from that.
+func TestCauseIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	var cancels []fault
+	for _, f := range faults {
+		if f.cancels {
+			cancels = append(cancels, f)
+		}
+	}
+	for name, cause := range causes(t) {
+		for fam, scenarios := range map[*family][]scenario{
+			&mutexes: scenarios, &semaphoreMutexes: scenarios, &readers: readScenarios,
+		} {
+			for _, sc := range scenarios {
+				t.Run(name+"/"+fam.name+"/"+sc.name, func(t *testing.T) {
+					t.Parallel()
+					for _, f := range cancels {
+						for step, struck := 1, true; struck && !t.Failed(); step++ {
+							inBubble(t, fam.of(func(w *world) {
+								w.cause = cause
+								struck = w.strikeAt(step, sc, f)
+							}))
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// causes returns errors that a context may end with, as an errgroup's does, or
+// a lease's.
+func causes(t *testing.T) map[string]error {
+	t.Helper()
+	all := make(map[string]error)
+	inBubble(t, func(w *world) {
+		c := w.client()
+		_, _, all["no node"] = c.Get(w.ctx, "/nowhere")
+		lease := w.acquire(w.mutex())
+		w.remove(c, lease.Path())
+		<-lease.Done()
+		w.returned(lease)
+		all["another lock's node deleted"] = lease.Err()
+		lease = w.acquire(recipes.NewInterProcessMutex(c, root, recipes.EndWhenUnknown()))
+		w.link(c).drop()
+		<-lease.Done()
+		w.returned(lease)
+		all["another lock's connection suspended"] = lease.Err()
+		_ = lease.Release()
+	})
+	return all
+}
+
 // strikeAt runs the scenario with the fault at one request, and reports
 // whether there was such a request.
 func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	c, other := w.client(), w.client()
-	m, later := w.lock(c), w.rival(other)
-	ctx, cancel := context.WithCancel(w.ctx)
+	m, later := w.lock(c, sc.options()...), w.rival(other, sc.options()...)
+	ctx, cancelCause := context.WithCancelCause(w.ctx)
+	cancel := func() { cancelCause(w.cause) }
 	defer cancel()
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -236,6 +305,10 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 		w.checkError(step, sc, f, err)
 	}
 	others.Wait()
+	least := time.Duration(0)
+	if lease != nil && lease.Err() != nil && errors.Is(lease.Err(), recipes.ErrLost) {
+		least = sc.grace // it has failed
+	}
 	within := soon
 	switch {
 	case f.ends:
@@ -243,12 +316,15 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	case f.outage:
 		within = sessionTimeout / 2
 	}
+	if sc.crashed || f.ends || f.deletes {
+		within += sc.grace // at most: it may not have held
+	}
 	began := time.Now()
 	next, err := later.Acquire(w.ctx)
 	if err != nil {
 		w.Fatalf("step %d: afterwards: %v", step, err)
 	}
-	if took := time.Since(began); took > within {
+	if took := time.Since(began); took > within || took < least {
 		w.Errorf("step %d: afterwards the lock was to be had after %v", step, took)
 	}
 	w.granted(root, next)
@@ -258,17 +334,28 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	} else {
 		time.Sleep(within)
 	}
-	if left := w.ephemerals(); len(left) > 0 {
+	left := append(w.ephemerals(), w.children(other, markers)...)
+	if len(left) > 0 {
 		w.Errorf("step %d: left behind: %v", step, left)
 	}
 	w.srv.Unsilence()
 	return struck
 }
 
+func (sc *scenario) options() []recipes.Option {
+	if sc.grace == 0 {
+		return nil
+	}
+	return []recipes.Option{recipes.GraceAfterCrash(sc.grace)}
+}
+
 // prepare makes the lock's path and what stands ahead.
 func (w *world) prepare(sc scenario, m recipes.InterProcessLock, others *sync.WaitGroup) {
 	if !sc.cold {
 		w.release(w.acquire(m))
+	}
+	if sc.crashed {
+		w.put(w.clients[1], markers+"/_c_crashed-lock-0000000000")
 	}
 	if sc.dead {
 		w.put(w.clients[1], w.family.line(root)+"/_c_dead-"+w.family.label, framework.WithMode(framework.PersistentSequential))
@@ -325,7 +412,7 @@ func (w *world) arm(step int, f fault, s *strike, struck *bool, other int64) (di
 func (w *world) timed(sc scenario, f fault, ctx context.Context, m recipes.InterProcessLock) (*recipes.Lease, error) {
 	began := time.Now()
 	lease, err := sc.run(ctx, w, m)
-	bound := time.Duration(sc.ahead+2) * soon
+	bound := time.Duration(sc.ahead+2)*soon + 2*sc.grace // the place may be lost in it
 	if !f.cancels {
 		bound += 3 * sessionTimeout
 	}
@@ -340,7 +427,7 @@ func (w *world) checkError(step int, sc scenario, f fault, err error) {
 	what := fmt.Sprintf("step %d: Acquire", step)
 	switch {
 	case sc.loses && (f.ends || f.deletes) && errors.Is(err, recipes.ErrLost):
-	case sc.try && sc.ahead > 0 && errors.Is(err, recipes.ErrHeld):
+	case sc.try && (sc.ahead > 0 || sc.crashed) && errors.Is(err, recipes.ErrHeld):
 	case f.cancels:
 		wantErr(w, what, err, context.Canceled)
 	case sc.try && f.ends && errors.Is(err, recipes.ErrHeld):

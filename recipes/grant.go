@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/batonzk/baton/framework"
@@ -12,28 +11,29 @@ import (
 // none of it is executed, it is only done if the place was still held and the
 // limit still the one that was seen. If the limit was not, take returns without
 // permits.
-func (r *request) take(ctx context.Context, v *view) error {
-	paths, err := r.create(ctx, v)
+func (d *demand) take(ctx context.Context, v *view) error {
+	paths, err := d.create(ctx, v)
 	switch {
-	case errors.Is(err, errLimitChanged):
+	case says(ctx, err, errLimitChanged):
 		return nil
-	case errors.Is(err, errNodeDeleted):
-		r.gone = true
+	case says(ctx, err, errNodeDeleted):
+		d.gone = true
 		return fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
 	case err != nil:
-		return r.failure(ctx, err)
+		return d.failure(ctx, err)
 	}
-	r.gone = true
+	d.gone = true
 	defer func() { // also if a hook or a log handler panics
-		if r.granted == nil {
-			_ = r.permits.line.dismiss(ctx, r.session, paths...)
+		if d.granted == nil {
+			_ = d.permits.line.dismiss(ctx, d.session, paths...)
 		}
 	}()
-	token, err := r.token(ctx, paths)
+	token, err := d.token(ctx, paths)
 	if err != nil {
 		return err
 	}
-	r.granted, err = r.hold(ctx, paths, token)
+	d.tell(WaitGranted, nil)
+	d.granted, err = d.hold(ctx, paths, token)
 	return err
 }
 
@@ -41,28 +41,28 @@ func (r *request) take(ctx context.Context, v *view) error {
 // that is lost costs nothing, as the nodes are found again by their marks. Only
 // if there is no connection for longer than the client's retry policy says they
 // are given up; the next multi then finds that the place is gone.
-func (r *request) create(ctx context.Context, v *view) ([]string, error) {
-	leases := r.permits.line
-	ops := r.permits.limit.checks(v.limit)
+func (d *demand) create(ctx context.Context, v *view) ([]string, error) {
+	leases := d.permits.line
+	ops := d.permits.limit.checks(v.limit)
 	checks := len(ops)
 	lease := framework.CreateOp(framework.JoinPath(leases.path, leases.rule.label), leases.settings.data,
 		framework.EphemeralSequential).Protected().WithParents()
-	for range r.n {
+	for range d.n {
 		ops = append(ops, lease)
 	}
 	// Last, for whoever is next in line is not to be woken before the rest is done.
-	ops = append(ops, framework.DeleteOp(r.path, framework.AnyVersion).Or(errNodeDeleted).In(r.session))
+	ops = append(ops, framework.DeleteOp(d.path, framework.AnyVersion).Or(errNodeDeleted).In(d.session))
 
 	var results []framework.Result
-	err := r.persist(ctx, func() (err error) {
+	err := d.persist(ctx, func() (err error) {
 		results, err = leases.client.Multi(ctx, ops...)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	paths := make([]string, 0, r.n)
-	for _, made := range results[checks : checks+r.n] {
+	paths := make([]string, 0, d.n)
+	for _, made := range results[checks : checks+d.n] {
 		if made.Path != "" { // else somebody has deleted it already
 			paths = append(paths, made.Path)
 		}
@@ -72,15 +72,15 @@ func (r *request) create(ctx context.Context, v *view) ([]string, error) {
 
 // token reads the transaction that has made all of the nodes: the reply to a
 // multi does not tell it.
-func (r *request) token(ctx context.Context, paths []string) (int64, error) {
+func (d *demand) token(ctx context.Context, paths []string) (int64, error) {
 	for _, path := range paths {
 		var stat framework.Stat
-		err := r.persist(ctx, func() (err error) {
-			stat, err = r.permits.line.client.Exists(ctx, path)
+		err := d.persist(ctx, func() (err error) {
+			stat, err = d.permits.line.client.Exists(ctx, path)
 			return err
 		})
-		if !errors.Is(err, framework.ErrNoNode) {
-			return stat.Czxid, r.failure(ctx, err)
+		if !says(ctx, err, framework.ErrNoNode) {
+			return stat.Czxid, d.failure(ctx, err)
 		}
 	}
 	return 0, fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
@@ -88,14 +88,15 @@ func (r *request) token(ctx context.Context, paths []string) (int64, error) {
 
 // hold makes holds of the nodes. If any of them has ended before it began,
 // there are none.
-func (r *request) hold(ctx context.Context, paths []string, token int64) (Leases, error) {
-	if len(paths) < r.n {
+func (d *demand) hold(ctx context.Context, paths []string, token int64) (Leases, error) {
+	if len(paths) < d.n {
 		return nil, fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
 	}
-	leases := r.permits.line
+	d.tell(WaitGranted, nil)
+	leases := d.permits.line
 	holds := make([]*hold, len(paths))
 	for i, path := range paths {
-		holds[i] = newHold(leases, node{path: path, token: token, session: r.session})
+		holds[i] = newHold(leases, node{path: path, token: token, session: d.session})
 	}
 	err := ctx.Err()
 	for _, h := range holds {
@@ -103,7 +104,7 @@ func (r *request) hold(ctx context.Context, paths []string, token int64) (Leases
 			err = h.look() // last of all: what was granted in time may be late now
 		}
 	}
-	if errors.Is(err, errSuspended) {
+	if says(ctx, err, errSuspended) {
 		err = fmt.Errorf("%w: %w", errAgain, errSuspended)
 	}
 	granted := make(Leases, len(holds))
@@ -120,5 +121,5 @@ func (r *request) hold(ctx context.Context, paths []string, token int64) (Leases
 		_ = h.end(err)
 		h.unwatch()
 	}
-	return nil, r.failure(ctx, err)
+	return nil, d.failure(ctx, err)
 }

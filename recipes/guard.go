@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +25,7 @@ type ownWatch struct {
 func (l *line) watchOwn(ctx context.Context, path string, session *framework.Session) (*ownWatch, error) {
 	conn := session.ConnectionContext()
 	data, stat, w, err := l.client.GetW(ctx, path)
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		return nil, errNodeDeleted
 	}
 	if err != nil {
@@ -60,9 +59,9 @@ func (h *hold) guard(own *ownWatch) {
 				continue
 			}
 		}
-		if bytes.Equal(own.data, revokeRequest) && own.mzxid != heard {
+		if r, ok := parseRequest(own.data); ok && own.mzxid != heard {
 			heard = own.mzxid
-			h.revoked()
+			h.revoked(r.heard(time.Now()))
 		}
 		select {
 		case ev := <-own.Event():
@@ -82,9 +81,23 @@ func (h *hold) guard(own *ownWatch) {
 }
 
 func (h *hold) nodeDeleted() {
-	if err := h.end(h.lost(errNodeDeleted)); errors.Is(err, errNodeDeleted) {
-		h.line.logger().Warn("lock lost: somebody deleted its node", "node", h.path)
+	h.mu.Lock()
+	foreign := h.leases > 0 // else it was the release
+	h.taken = foreign
+	h.mu.Unlock()
+	err := h.lost(h.deletion())
+	ended := h.end(err)
+	if foreign && (errors.Is(ended, errNodeDeleted) || errors.Is(ended, ErrRevoked)) {
+		h.line.logger().Warn("lock lost: somebody deleted its node", "node", h.path, "err", err)
 	}
+}
+
+// deletion says why the node is gone, if it was not the release.
+func (h *hold) deletion() error {
+	if r, ok := h.revocation(); ok && r.Forced {
+		return fmt.Errorf("forced, %v: %w", r, errNodeDeleted)
+	}
+	return errNodeDeleted
 }
 
 // afterFailure reports whether the guard is to try again after err.
@@ -110,11 +123,24 @@ func (h *hold) afterFailure(ctx context.Context, err error) bool {
 }
 
 // revoked passes on one request for revocation.
-func (h *hold) revoked() {
+func (h *hold) revoked(r Revocation) {
+	h.mu.Lock()
+	h.request = &r
+	h.mu.Unlock()
 	if h.line.settings.endWhenRevoked {
-		_ = h.end(fmt.Errorf("%w: %s", ErrRevoked, h.path))
+		_ = h.end(fmt.Errorf("%w: %s: %v", ErrRevoked, h.path, r))
 	}
 	if f := h.line.settings.revocation; f != nil {
 		h.line.client.Go(func() { f(h.first) })
 	}
+}
+
+// revocation returns the last request that was heard.
+func (h *hold) revocation() (Revocation, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.request == nil {
+		return Revocation{}, false
+	}
+	return *h.request, true
 }

@@ -31,6 +31,7 @@ type world struct {
 	*testing.T
 	srv     *embedded.Server // nil if the server is another
 	family  family           // of the lock that tests for all kinds work with
+	cause   error            // with which the faults cancel
 	servers framework.Ensemble
 	timeout time.Duration // of sessions
 	ctx     context.Context

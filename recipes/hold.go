@@ -19,6 +19,7 @@ type hold struct {
 	node
 	line     *line
 	data     []byte
+	marker   string // see [GraceAfterCrash], "" if there is none
 	first    *Lease
 	done     chan struct{}   // closed when err is set
 	watching context.Context // the guard's, outlives done until the node is gone
@@ -31,6 +32,8 @@ type hold struct {
 	mu       sync.Mutex
 	err      error                      // why it ended, nil while it has not
 	leases   int                        // not yet released
+	taken    bool                       // the node was deleted while there were leases
+	request  *Revocation                // the last that was heard
 	contexts map[*leaseContext]struct{} // does not change once err is set, nil when all are done
 	detach   []func() bool              // undo what listens to session and connection
 }
@@ -93,15 +96,25 @@ func (h *hold) look() error {
 	if ended {
 		return h.end(nil)
 	}
-	switch err := h.session.Err(); {
-	case errors.Is(err, ErrClosed):
-		return h.end(fmt.Errorf("recipes: lease ended: %s: %w", h.path, err))
+	switch err := h.sessionLoss(); {
 	case err != nil:
-		return h.end(h.lost(err))
+		return h.end(err)
 	case h.conn != nil && h.conn.Err() != nil:
 		return h.end(h.lost(errSuspended))
 	}
 	return nil
+}
+
+// sessionLoss says how the session ended, nil if it has not.
+func (h *hold) sessionLoss() error {
+	err := h.session.Err()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrClosed):
+		return fmt.Errorf("recipes: lease ended: %s: %w", h.path, err)
+	}
+	return h.lost(err)
 }
 
 // end ends the hold with err unless it has ended, and returns why it ended.
@@ -176,14 +189,18 @@ func (h *hold) released() error { return fmt.Errorf("%w: %s", ErrReleased, h.pat
 
 // release gives back one lease. The last one ends the hold and deletes its
 // node. The error is the loss, if the hold was lost before.
-func (h *hold) release() error {
+func (h *hold) release(ctx context.Context) error {
 	err := h.look()
+	since := h.lossSince()
 	h.mu.Lock()
 	h.leases--
 	last := h.leases == 0
 	h.mu.Unlock()
 	if last {
 		err = h.end(h.released())
+	}
+	if since != nil && errors.Is(err, ErrRevoked) {
+		err = since
 	}
 	if errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) {
 		if last {
@@ -197,10 +214,25 @@ func (h *hold) release() error {
 	// The guard hears of the deletion before the delete is answered, so that
 	// its watch is spent and need not be removed.
 	defer h.unwatch()
-	if err = h.delete(); errors.Is(err, errNodeDeleted) {
-		return h.lost(err)
+	if err = h.giveUp(ctx); says(ctx, err, errNodeDeleted) {
+		return h.lost(h.deletion())
 	}
 	return err
+}
+
+// lossSince says how a hold that has ended without a loss was lost before its
+// last release, nil if it was not.
+func (h *hold) lossSince() error {
+	h.mu.Lock()
+	leases, taken := h.leases, h.taken
+	h.mu.Unlock()
+	switch {
+	case leases == 0:
+		return nil
+	case taken:
+		return h.lost(h.deletion())
+	}
+	return h.sessionLoss()
 }
 
 // lost is the error of a hold that ended for the given reason.
@@ -215,21 +247,28 @@ func (h *hold) missing() error {
 	return h.end(h.lost(errNodeDeleted))
 }
 
-// delete deletes the node, waiting for about as long as the session can still
-// live without a connection.
-func (h *hold) delete() error {
-	ctx, cancel := context.WithTimeout(context.Background(), h.session.Timeout())
+// giveUp deletes what the hold has made, waiting as ctx allows, and for about as
+// long as the session can still live without a connection. The marker goes first: whoever
+// comes when the node is gone need not find it. What it stands for is over.
+func (h *hold) giveUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.session.Timeout())
 	defer cancel()
-	return h.line.delete(ctx, h.path, h.session)
+	inSession, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(h.session.Context(), stop)()
+	stays := h.line.unmark(inSession, h.marker)
+	return both(h.line.delete(ctx, h.path, h.session), stays)
 }
 
 // abandon lets go of the node of a lost hold. Mostly it has gone, or goes with
 // its session; but a hold that ended with the connection may be in a session
-// that lives on.
+// that lives on. The marker stays: the hold has failed.
 func (h *hold) abandon(err error) {
 	deleting := !errors.Is(err, errNodeDeleted) && h.session.Err() == nil && h.line.client.Go(func() {
 		defer h.unwatch()
-		_ = h.delete()
+		ctx, cancel := context.WithTimeout(context.Background(), h.session.Timeout())
+		defer cancel()
+		_ = h.line.delete(ctx, h.path, h.session)
 	})
 	if !deleting {
 		h.unwatch()

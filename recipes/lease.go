@@ -26,7 +26,9 @@ const (
 	// LeaseReleased: the lease was released.
 	LeaseReleased
 	// LeaseRevoked: the lease ended at somebody's request, see
-	// [EndWhenRevoked]. The lock stays closed to others until the release.
+	// [EndWhenRevoked]. The lock stays closed to others until the release; if it
+	// does not, since the session ends or the lock is taken by force, the state
+	// becomes LeaseLost.
 	LeaseRevoked
 )
 
@@ -90,12 +92,16 @@ func newLease(h *hold, l *line) *Lease {
 // [Lease.Err] says, wrapping [ErrLost] or [ErrClosed]: the work it was to
 // protect may have been alone for a part of its time only. It wraps [ErrLost]
 // also if it is the release that finds the node gone. Nothing of a later holder
-// is touched. That a lease was revoked is no error of its release: the lock was
-// closed to others until then.
-func (l *Lease) Release() error {
+// is touched. That a lease was revoked is no error of its release, if the lock
+// was closed to others until then.
+func (l *Lease) Release() error { return l.release(context.Background()) }
+
+// release is Release. When ctx is done it does not wait for the deletion, which
+// then goes on in the background.
+func (l *Lease) release(ctx context.Context) error {
 	if l.returned.CompareAndSwap(false, true) {
 		defer close(l.released) // also if a hook panics
-		l.outcome = l.hold.release()
+		l.outcome = l.hold.release(ctx)
 		return l.outcome
 	}
 	<-l.released
@@ -117,18 +123,27 @@ func (l *Lease) Err() error {
 
 // State returns what is known of the lease now.
 func (l *Lease) State() LeaseState {
-	err := l.Err()
+	switch err := l.Err(); {
+	case errors.Is(err, ErrRevoked) && l.hold.lossSince() != nil:
+		return LeaseLost
+	case err != nil:
+		return endState(err)
+	}
+	if !l.hold.session.Connected() {
+		return LeaseUnknown
+	}
+	return LeaseHeld
+}
+
+// endState is the state of what ended with err.
+func endState(err error) LeaseState {
 	switch {
 	case errors.Is(err, ErrReleased):
 		return LeaseReleased
 	case errors.Is(err, ErrRevoked):
 		return LeaseRevoked
-	case err != nil:
-		return LeaseLost
-	case !l.hold.session.Connected():
-		return LeaseUnknown
 	}
-	return LeaseHeld
+	return LeaseLost
 }
 
 // Done returns a channel that is closed when the hold ends: with the last
@@ -173,6 +188,10 @@ func (l *Lease) Path() string {
 // Data returns what the node was created with; see [WithData]. The caller
 // must not change it.
 func (l *Lease) Data() []byte { return l.hold.data }
+
+// Revocation returns the last request to give the lock up that the holder has
+// heard, and whether there was one.
+func (l *Lease) Revocation() (Revocation, bool) { return l.hold.revocation() }
 
 // Session returns the session that the lease is held in.
 func (l *Lease) Session() *framework.Session { return l.hold.session }

@@ -39,10 +39,23 @@ const leaveTime = time.Second
 // error says that the node stays.
 func (p *place) leave(ctx context.Context) error {
 	p.unwatch()
+	hurry, stop := leaving(ctx, p.session)
+	defer stop()
+	stays := p.line.unmark(hurry, p.marker)
 	if p.gone {
-		return nil
+		return stays
 	}
-	return p.line.dismiss(ctx, p.session, p.path)
+	return both(p.line.dismiss(ctx, p.session, p.path), stays)
+}
+
+// leaving returns the context of one who leaves without having held.
+func leaving(ctx context.Context, session *framework.Session) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	stop := context.AfterFunc(session.ConnectionContext(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // dismiss deletes nodes of session that hold nothing, as leave does.
@@ -50,9 +63,8 @@ func (l *line) dismiss(ctx context.Context, session *framework.Session, paths ..
 	if session.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveTime)
-	defer cancel()
-	defer context.AfterFunc(session.ConnectionContext(), cancel)()
+	ctx, stop := leaving(ctx, session)
+	defer stop()
 	var deletions errgroup.Group
 	for _, path := range paths {
 		deletions.Go(func() error {
@@ -67,7 +79,7 @@ func (l *line) dismiss(ctx context.Context, session *framework.Session, paths ..
 
 // explain adds to err what the place was waiting for, and for how long.
 func (p *place) explain(err error, waited time.Duration) error {
-	if p.behind == "" {
+	if p.behind.Path == "" {
 		return err
 	}
 	how := ""
@@ -78,7 +90,7 @@ func (p *place) explain(err error, waited time.Duration) error {
 	if p.ours {
 		whose = " (held by this client)"
 	}
-	return fmt.Errorf("%w: %s%d ahead, the next is %s of %s%s", bare{err}, how, p.ahead, p.behind, quote(p.theirs), whose)
+	return fmt.Errorf("%w: %s%d ahead, the next is %s of %s%s", bare{err}, how, p.ahead, p.behind.Path, quote(p.behind.Data), whose)
 }
 
 // quote makes a node's data fit for a message.

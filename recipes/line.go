@@ -15,16 +15,19 @@ import (
 
 // A line is one recipe's queue at one path: contenders, each an ephemeral
 // sequential node, stand in it in the order of their numbers. It has no
-// state but what it has already complained about.
+// state but what it has already complained about, and since when it knows of
+// holders that failed.
 type line struct {
 	client   *framework.Client
 	path     string
+	lock     string // the path of the lock that the line is a part of
 	key      heldKey
 	rule     *rule
 	settings settings
 
 	mu       sync.Mutex
-	reported map[string]struct{} // children that were logged
+	reported map[string]struct{}  // children that were logged
+	failed   map[string]time.Time // markers, and when they were found
 
 	itself sync.Once // logs that the line waits for itself
 }
@@ -36,6 +39,7 @@ func newLine(client *framework.Client, path string, r *rule, s settings) *line {
 	return &line{
 		client:   client,
 		path:     path,
+		lock:     path,
 		key:      heldKey{client: client.Root(), path: client.FullPath(path), label: r.label},
 		rule:     r,
 		settings: s,
@@ -106,11 +110,18 @@ type joiner func(ctx context.Context) (*place, []string, error)
 // passFrom is pass from a place that join makes.
 func (l *line) passFrom(ctx context.Context, try bool, join joiner, turn func(p *place) error) error {
 	var pauses pauses
+	asked := time.Now()
 	for losses := 0; ; {
 		began := time.Now()
-		err := l.attempt(ctx, try, join, turn)
+		err := l.attempt(ctx, asked, try, join, turn)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil { // maybe only since err was made
+			return withContext(ctx, err)
+		}
 		lost := errors.Is(err, errAgain)
-		if err == nil || ctx.Err() != nil || !lost && (try || !isOutage(err)) {
+		if !lost && (try || !isOutage(err)) {
 			return err
 		}
 		l.logger().Info("joining the line again", "lock", l.path, "err", err)
@@ -130,19 +141,23 @@ func (l *line) passFrom(ctx context.Context, try bool, join joiner, turn func(p 
 	}
 }
 
-// attempt is one round of pass. The error is errAgain if the place was lost.
-func (l *line) attempt(ctx context.Context, try bool, join joiner, turn func(p *place) error) (err error) {
+// attempt is one round of pass, for a caller who came at the time asked. The
+// error is errAgain if the place was lost.
+func (l *line) attempt(ctx context.Context, asked time.Time, try bool, join joiner, turn func(p *place) error) (err error) {
 	p, children, err := join(ctx)
 	if err != nil {
 		return err
 	}
-	p.try = try
+	p.asked, p.try = asked, try
 	defer func() {
 		if !p.kept { // also if a hook or a log handler panics
 			err = both(err, p.leave(ctx))
 		}
 	}()
 	if err := p.take(ctx, children, turn); err != nil {
+		if says(ctx, err, errAgain) {
+			p.tell(WaitLost, bare{err})
+		}
 		return p.explain(withContext(ctx, err), time.Since(p.joined))
 	}
 	return nil
@@ -223,7 +238,7 @@ func (l *line) delete(ctx context.Context, path string, session *framework.Sessi
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, framework.ErrNoNode):
+	case says(ctx, err, framework.ErrNoNode):
 		return errNodeDeleted
 	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed):
 		return fmt.Errorf("recipes: releasing %s, which goes with its session: %w", path, err)

@@ -34,6 +34,9 @@ type lock struct {
 // newLock returns a lock whose contenders stand in line at path. It does no
 // I/O. If it cannot be used it has nothing but the reason.
 func newLock(what string, client *framework.Client, path string, r *rule, s settings) lock {
+	if s.err == nil && s.grace > 0 && !r.graceful {
+		s.err = fmt.Errorf("%w: GraceAfterCrash is not supported by a %s", framework.ErrInvalidOption, what)
+	}
 	if err := errors.Join(s.err, validateRoot(client, path)); err != nil {
 		return unusable(what, path, err)
 	}
@@ -98,7 +101,7 @@ func (l *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 // does not wrap. If the lease ended under fn, the error says so even if fn
 // returned nil, since fn may have stopped early: it wraps [ErrLost], [ErrClosed]
 // or [ErrRevoked].
-func (l *lock) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
+func (l *lock) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	if l.err == nil && fn == nil {
 		return fmt.Errorf("recipes: %s %q: %w: Do has no function", l.what, l.path, framework.ErrInvalidOption)
 	}
@@ -106,13 +109,25 @@ func (l *lock) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease
 	if err != nil {
 		return err
 	}
+	return do(ctx, lease, fn)
+}
+
+// A holding is what Do releases: one lease, or several.
+type holding interface {
+	Context(parent context.Context) context.Context
+	Err() error
+	Release() error
+}
+
+// do calls fn with what was acquired, and releases it.
+func do[H holding](ctx context.Context, held H, fn func(ctx context.Context, held H) error) (err error) {
 	defer func() {
-		if revoked := lease.Err(); errors.Is(revoked, ErrRevoked) {
+		if revoked := held.Err(); errors.Is(revoked, ErrRevoked) {
 			err = both(err, revoked)
 		}
-		err = both(err, lease.Release())
+		err = both(err, held.Release())
 	}()
-	return fn(lease.Context(ctx), lease)
+	return fn(held.Context(ctx), held)
 }
 
 // Release is another spelling of [Lease.Release]. It fails with [ErrNotHeld]
@@ -129,6 +144,14 @@ func (l *lock) Release(lease *Lease) error {
 
 // Path returns the lock's path as it was given.
 func (l *lock) Path() string { return l.path }
+
+// rank returns what locks are ordered by, or why this one cannot be used.
+func (l *lock) rank() (string, error) {
+	if l.err != nil {
+		return "", l.err
+	}
+	return l.line.client.ServerPath(l.path), nil
+}
 
 // Participants returns who stands in line for this lock, in the line's order,
 // holders first. Children of the lock's path that take no part are left out.

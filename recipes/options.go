@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/batonzk/baton/framework"
 )
@@ -16,8 +17,10 @@ type Option func(*settings)
 type settings struct {
 	data           []byte
 	revocation     func(*Lease)
+	waiting        func(Wait)
 	endWhenRevoked bool
 	endWhenUnknown bool
+	grace          time.Duration // 0 for none
 	err            error
 }
 
@@ -30,7 +33,7 @@ func newSettings(opts []Option) settings {
 		}
 		o(&s)
 	}
-	if s.err == nil && bytes.Equal(s.data, revokeRequest) {
+	if s.err == nil && isRequest(s.data) {
 		s.err = fmt.Errorf("%w: data %q is a request for revocation", framework.ErrInvalidOption, s.data)
 	}
 	return s
@@ -45,8 +48,8 @@ func WithData(data []byte) Option {
 
 // WithRevocationListener sets a function that hears when somebody asks for
 // the lock with [Revoke], or with Curator's Revoker. It is called with the
-// lease that was granted first, once for each request, on a goroutine of its
-// own. The client's Close waits for it, so it must not call Close. Nothing
+// lease that was granted first, which knows the request, see
+// [Lease.Revocation]; once for each request, on a goroutine of its own. The client's Close waits for it, so it must not call Close. Nothing
 // ends unless the listener ends it; see [EndWhenRevoked] for the other way.
 func WithRevocationListener(f func(*Lease)) Option {
 	return func(s *settings) {

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 type Participant struct {
 	Name      string // of its node
 	Path      string // of its node, as the lock's client knows it
-	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after [Revoke]
+	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after a plain [Revoke]; nil if the client may not read it
 	SessionID int64  // of the session that its node dies with, 0 if none
 	// Token is the fencing token that it has or would have. For a reader that was
 	// a writer it is larger than its lease's, which is the writer's.
@@ -27,6 +26,9 @@ type Participant struct {
 	// Dead says that its node is not ephemeral: nobody alive owns it, and it
 	// is passed over.
 	Dead bool
+	// Revocation is the request to give the lock up that its node holds, nil if
+	// it holds none. The deadline is by the servers' clock.
+	Revocation *Revocation
 }
 
 // readsAtOnce is how many participants are read at a time.
@@ -37,48 +39,68 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 		return nil, err
 	}
 	children, _, err := l.client.Children(ctx, l.path)
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		return []Participant{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	queue, _ := l.rule.partition(children)
+	found, err := l.read(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	return l.inOrder(queue, found), nil
+}
+
+// read reads contenders. Those that have left are nil in the result.
+func (l *line) read(ctx context.Context, queue []contender) ([]*Participant, error) {
 	found := make([]*Participant, len(queue))
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(readsAtOnce)
 	for i, c := range queue {
 		reads.Go(func() error {
 			p, err := l.participant(ctx, c)
-			if errors.Is(err, framework.ErrNoNode) {
+			if says(ctx, err, framework.ErrNoNode) {
 				return nil // it has left
 			}
 			found[i] = p
 			return err
 		})
 	}
-	if err := reads.Wait(); err != nil {
-		return nil, err
-	}
-	return l.inOrder(queue, found), nil
+	return found, reads.Wait()
 }
 
-// participant reads one contender.
+// participant reads one contender; of one that the client may not read, what
+// no ACL hides.
 func (l *line) participant(ctx context.Context, c contender) (*Participant, error) {
 	path := framework.JoinPath(l.path, c.name)
 	data, stat, err := l.client.Get(ctx, path)
+	if says(ctx, err, framework.ErrNoAuth) {
+		stat, err = l.client.Exists(ctx, path)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &Participant{
+	p := l.newParticipant(c, data, stat)
+	return &p, nil
+}
+
+func (l *line) newParticipant(c contender, data []byte, stat framework.Stat) Participant {
+	p := Participant{
 		Name:      c.name,
-		Path:      path,
-		Data:      data,
+		Path:      framework.JoinPath(l.path, c.name),
+		Data:      said(data),
 		SessionID: stat.EphemeralOwner,
 		Token:     stat.Czxid,
 		Since:     stat.Created,
 		Dead:      stat.EphemeralOwner == 0,
-	}, nil
+	}
+	if r, ok := parseRequest(data); ok {
+		heard := r.heard(stat.Modified)
+		p.Revocation = &heard
+	}
+	return p
 }
 
 // inOrder sorts those of queue that were found, as the newest living one of

@@ -27,11 +27,13 @@ func newPermits(what string, client *framework.Client, path string, limit Limit,
 	if err := errors.Join(s.err, validateRoot(client, path), limit.validate(client)); err != nil {
 		return permits{lock: unusable(what, path, err)}
 	}
-	return permits{
+	p := permits{
 		lock:  lock{what: what, path: path, line: newLine(client, framework.JoinPath(path, "leases"), leaseRule, s)},
 		queue: newLine(client, framework.JoinPath(path, "locks"), queueRule, s),
 		limit: limit,
 	}
+	p.queue.lock, p.line.lock = path, path
+	return p
 }
 
 // enterOne takes one permit.
@@ -50,11 +52,11 @@ func (s *permits) take(ctx context.Context, n int, try bool) (leases Leases, err
 		return nil, ended(ctx)
 	}
 	err = s.queue.pass(ctx, try, func(p *place) error {
-		r := &request{place: p, permits: s, n: n}
-		if err := r.serve(ctx); err != nil {
+		d := &demand{place: p, permits: s, n: n}
+		if err := d.serve(ctx); err != nil {
 			return err
 		}
-		leases = r.granted
+		leases = d.granted
 		return nil
 	})
 	return leases, err
@@ -77,4 +79,42 @@ func (s *permits) Participants(ctx context.Context) ([]Participant, error) {
 		return nil, err
 	}
 	return append(holders, waiting...), nil
+}
+
+// Explain is like that of [InterProcessMutex], for the permits that are out and
+// the line of those who want some. The names of Foreign begin with that of the
+// node below the path in which they are.
+func (s *permits) Explain(ctx context.Context) (Explanation, error) {
+	if s.err != nil {
+		return Explanation{}, s.err
+	}
+	e, err := s.explain(ctx)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("recipes: explain %s: %w", s.path, withContext(ctx, err))
+	}
+	return e, nil
+}
+
+func (s *permits) explain(ctx context.Context) (Explanation, error) {
+	e, err := s.queue.explain(ctx) // first, so that no holder is missed
+	if err != nil {
+		return e, err
+	}
+	out, err := s.line.explain(ctx)
+	if err != nil {
+		return e, err
+	}
+	e.Path = s.line.client.ServerPath(s.path)
+	e.Exists = e.Exists || out.Exists
+	e.Holders, e.Permits = out.Holders, len(out.Holders)+out.Unread
+	e.Dead = append(e.Dead, out.Dead...)
+	for i, name := range e.Foreign {
+		e.Foreign[i] = "locks/" + name
+	}
+	for _, name := range out.Foreign {
+		e.Foreign = append(e.Foreign, "leases/"+name)
+	}
+	e.Next = max(e.Next, out.Next)
+	e.Limit, err = s.limit.now(ctx)
+	return e, err
 }

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,20 +16,23 @@ type place struct {
 	own     contender // with its czxid
 	owner   int64     // the ephemeral owner, as the server said
 	session *framework.Session
-	token   int64 // see [Lease.Token]
+	token   int64     // see [Lease.Token]
+	asked   time.Time // when the caller came
 	joined  time.Time
 	try     bool         // do not wait
 	kept    bool         // the node is a hold's now
 	from    *inheritance // where the place is from, until that is settled
+	marker  string       // the path of what claim has made, "" if nothing
+	claimed bool
 
 	gone   bool                // somebody deleted the node
 	dead   map[string]struct{} // contenders that nobody alive owns
 	twins  map[string]int64    // contenders with the own number, and their creation
 	watch  *ownWatch           // on the own node, once next in line
 	ahead  int                 // contenders ahead, dead ones not counted
-	behind string              // the contender waited for
-	theirs []byte              // what that one's node holds
+	behind Participant         // the contender waited for
 	ours   bool                // that one holds the lock, and is of the same session
+	told   Wait                // what the listener was told last
 }
 
 // take waits for the place's turn and calls turn. All of rule 1 has been true
@@ -46,7 +48,7 @@ func (p *place) take(ctx context.Context, children []string, turn func(p *place)
 			return err
 		}
 		err := turn(p)
-		if !errors.Is(err, errSuspended) {
+		if !says(ctx, err, errSuspended) {
 			return err
 		}
 		// See whether the place is still there when there is a connection.
@@ -99,7 +101,7 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 		children, _, err = p.line.client.Children(ctx, p.line.path)
 		return err
 	})
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		p.gone = true
 		return nil, fmt.Errorf("%w: %s does not exist", errAgain, p.line.path)
 	}
@@ -119,10 +121,15 @@ func (p *place) persist(ctx context.Context, read func() error) error {
 	}
 }
 
-// grant makes a hold of the place. It fails with errSuspended if there is no
-// connection and the hold would end with that.
+// grant makes a hold of the place, after the grace if there is one. It fails
+// with errSuspended if there is no connection and the hold would end with that.
 func (p *place) grant(ctx context.Context) (*hold, error) {
+	if err := p.claim(ctx); err != nil {
+		return nil, err
+	}
+	p.tell(WaitGranted, nil)
 	h := newHold(p.line, p.node())
+	h.marker = p.marker
 	err := ctx.Err()
 	if err == nil {
 		err = h.look() // last of all: what was granted in time may be late now

@@ -264,11 +264,13 @@ func TestWaitForOwnClient(t *testing.T) {
 		if n := strings.Count(w.log.String(), told); n != 1 {
 			t.Errorf("the log tells it %d times, want once:\n%s", n, w.log.String())
 		}
+		w.settle() // the last one has left
 		_, err := m.TryAcquire(w.ctx)
 		wantErr(t, "TryAcquire", err, recipes.ErrHeld)
 		if !strings.Contains(err.Error(), "(held by this client)") {
 			t.Errorf("the error does not say who holds: %v", err)
 		}
+		w.settle()
 		// One who waits behind another's waiter waits for that one first.
 		between := w.queue(w.mutex())[0]
 		if err := try(m); strings.Contains(err.Error(), "held by this client") {

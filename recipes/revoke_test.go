@@ -18,9 +18,9 @@ func (w *world) heardOf(c *framework.Client) (*recipes.InterProcessMutex, chan *
 		recipes.WithRevocationListener(func(l *recipes.Lease) { heard <- l })), heard
 }
 
-func (w *world) revoke(outsider *framework.Client, path string) {
+func (w *world) revoke(outsider *framework.Client, path string, opts ...recipes.RevokeOption) {
 	w.Helper()
-	if err := recipes.Revoke(w.ctx, outsider, path); err != nil {
+	if err := recipes.Revoke(w.ctx, outsider, path, opts...); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -32,7 +32,7 @@ func TestRevoke(t *testing.T) {
 		m, heard := w.heardOf(w.client())
 		lease := w.acquire(m)
 		waiting := w.queue(w.mutex())[0]
-		for _, data := range []string{"", "__REVOKE__ ", "__revoke__", "busy"} {
+		for _, data := range []string{"", "__REVOKE__ ", "__REVOKE__x", " __REVOKE__\n", "__revoke__", "busy"} {
 			if _, err := outsider.Set(w.ctx, lease.Path(), []byte(data), framework.AnyVersion); err != nil {
 				t.Fatal(err)
 			}
@@ -62,11 +62,18 @@ func TestRevoke(t *testing.T) {
 // connection; and none is heard twice.
 func TestRevokeAtAnyTime(t *testing.T) {
 	t.Parallel()
+	for form, opts := range map[string][]recipes.RevokeOption{"plain": nil, "told why": {recipes.WithReason("why")}} {
+		t.Run(form, func(t *testing.T) { revokeAtAnyTime(t, opts) })
+	}
+}
+
+func revokeAtAnyTime(t *testing.T, opts []recipes.RevokeOption) {
+	t.Parallel()
 	for name, f := range map[string]func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease{
 		"while waiting": func(w *world, _ *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
 			other := w.acquire(w.mutex())
 			waiting := w.queue(m)[0]
-			w.revoke(w.clients[0], w.last(w.clients[0]))
+			w.revoke(w.clients[0], w.last(w.clients[0]), opts...)
 			w.settle()
 			w.release(other)
 			return w.wait(waiting)
@@ -74,14 +81,14 @@ func TestRevokeAtAnyTime(t *testing.T) {
 		"while waiting, two ahead": func(w *world, _ *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
 			other := w.acquire(w.mutex())
 			as := w.queue(w.mutex(), m)
-			w.revoke(w.clients[0], w.last(w.clients[0]))
+			w.revoke(w.clients[0], w.last(w.clients[0]), opts...)
 			w.settle()
 			w.release(other)
 			w.release(w.wait(as[0]))
 			return w.wait(as[1])
 		},
 		"before the first watch": func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
-			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.clients[0], w.last(w.clients[0])) }))
+			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.clients[0], w.last(w.clients[0]), opts...) }))
 			defer remove()
 			lease := w.acquire(m)
 			w.settle()
@@ -92,7 +99,7 @@ func TestRevokeAtAnyTime(t *testing.T) {
 			w.settle()
 			w.link(c).refuse(true)
 			w.link(c).drop()
-			w.revoke(w.clients[0], lease.Path())
+			w.revoke(w.clients[0], lease.Path(), opts...)
 			time.Sleep(soon)
 			w.link(c).refuse(false)
 			return lease
@@ -100,7 +107,7 @@ func TestRevokeAtAnyTime(t *testing.T) {
 		"after other data, at once": func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
 			lease := w.acquire(m)
 			w.settle()
-			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.clients[0], lease.Path()) }))
+			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.clients[0], lease.Path(), opts...) }))
 			defer remove()
 			if _, err := w.clients[0].Set(w.ctx, lease.Path(), []byte("x"), framework.AnyVersion); err != nil {
 				w.Fatal(err)

@@ -17,6 +17,9 @@ type rule struct {
 	// passes says that a turn is no hold: whose turn it is goes on to take
 	// something elsewhere.
 	passes bool
+	// graceful says that all who hold by this rule leave markers, and that
+	// blocks tells rightly whose markers close the lock, see [GraceAfterCrash].
+	graceful bool
 }
 
 func (r *rule) isBlocked(own, other contender) bool {

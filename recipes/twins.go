@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 
@@ -79,7 +78,7 @@ func (l *line) stats(ctx context.Context, contenders []contender) (map[string]fr
 	for _, c := range contenders {
 		reads.Go(func() error {
 			stat, err := l.client.Exists(ctx, framework.JoinPath(l.path, c.name))
-			if errors.Is(err, framework.ErrNoNode) {
+			if says(ctx, err, framework.ErrNoNode) {
 				return nil
 			}
 			if err != nil {

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/batonzk/baton/framework"
@@ -24,15 +23,14 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 			return true, nil
 		}
 		p.ahead = p.line.rule.ahead(queue, own)
-		p.behind = framework.JoinPath(p.line.path, queue[b].name)
+		p.behind = Participant{Path: framework.JoinPath(p.line.path, queue[b].name)}
 		data, stat, watch, err := p.look(ctx)
-		if errors.Is(err, framework.ErrNoNode) {
+		if says(ctx, err, framework.ErrNoNode) {
 			return false, nil
 		}
 		if err := p.failure(ctx, err); err != nil {
 			return false, err
 		}
-		p.theirs = data
 		if stat.EphemeralOwner == 0 {
 			stop(watch)
 			p.bury(queue[b].name)
@@ -42,13 +40,12 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		rest, last := without(queue, b), ownAfter(own, b)
 		next := p.line.rule.blocker(rest, last) < 0
 		p.ours = next && stat.EphemeralOwner == p.owner && !p.line.rule.passes
+		p.behind = p.line.newParticipant(queue[b], data, stat)
+		p.behind.Holder = !p.line.rule.passes && p.line.rule.blocker(queue, b) < 0
 		if p.try {
 			return false, ErrHeld
 		}
-		if p.ours {
-			p.line.waitsForItself(p.behind)
-		}
-		left, err := p.outwait(ctx, watch, next)
+		left, err := p.standBehind(ctx, watch, next)
 		if left || err != nil {
 			return left && next && p.line.rule.leavesForGood(queue[b]) && p.inOrder(), err
 		}
@@ -67,9 +64,9 @@ func ownAfter(own, i int) int {
 func (p *place) look(ctx context.Context) (data []byte, stat framework.Stat, watch *framework.Watch, err error) {
 	err = p.persist(ctx, func() (err error) {
 		if p.try {
-			data, stat, err = p.line.client.Get(ctx, p.behind)
+			data, stat, err = p.line.client.Get(ctx, p.behind.Path)
 		} else {
-			data, stat, watch, err = p.line.client.GetW(ctx, p.behind)
+			data, stat, watch, err = p.line.client.GetW(ctx, p.behind.Path)
 		}
 		return err
 	})
@@ -86,9 +83,18 @@ func (p *place) bury(name string) {
 	p.line.report(name, "skipping a dead contender: its node is not ephemeral")
 }
 
-// outwait waits until the watched contender has left, and reports false if
-// its node has only changed. If p is next in line it watches its own node
-// too.
+// standBehind waits until the watched contender has left, as outwait does.
+func (p *place) standBehind(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
+	defer watch.Stop() // also if the listener or a log handler panics
+	if p.ours {
+		p.line.waitsForItself(p.behind.Path)
+	}
+	p.tell(WaitJoined, nil)
+	return p.outwait(ctx, watch, next)
+}
+
+// outwait waits until the watched node has been deleted, and reports false if
+// it has only changed. If p is next in line it watches its own node too.
 func (p *place) outwait(ctx context.Context, watch *framework.Watch, next bool) (left bool, err error) {
 	defer watch.Stop()
 	ev, err := p.hear(ctx, next, watch.Event(), nil)
@@ -132,7 +138,7 @@ func (p *place) watchOwn(ctx context.Context) error {
 		w, err = p.line.watchOwn(ctx, p.path, p.session)
 		return err
 	})
-	if errors.Is(err, errNodeDeleted) {
+	if says(ctx, err, errNodeDeleted) {
 		p.gone = true
 		return fmt.Errorf("%w: %w", errAgain, err)
 	}

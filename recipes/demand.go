@@ -10,9 +10,9 @@ import (
 	"github.com/batonzk/baton/framework"
 )
 
-// A request is for n permits, by one who is first in line. While he is, nobody
+// A demand is for n permits, by one who is first in line. While he is, nobody
 // else adds to the permits that are out.
-type request struct {
+type demand struct {
 	*place
 	permits *permits
 	n       int
@@ -25,7 +25,7 @@ type request struct {
 type view struct {
 	limit   counted
 	out     int  // permits of the living
-	ours    bool // all of them are of the request's own session
+	ours    bool // all of them are of the demander's own session
 	moved   *framework.Watch
 	changed *framework.Watch // of a live limit
 }
@@ -37,10 +37,10 @@ func (v *view) stop() {
 
 // serve waits until there is room and takes the permits. It holds none of them
 // before it has all.
-func (r *request) serve(ctx context.Context) error {
-	r.behind = "" // nobody any more
-	for watching := false; r.granted == nil; watching = true {
-		if err := r.round(ctx, watching); err != nil {
+func (d *demand) serve(ctx context.Context) error {
+	d.ahead, d.behind = 0, Participant{} // nobody any more
+	for watching := false; d.granted == nil; watching = true {
+		if err := d.round(ctx, watching); err != nil {
 			return err
 		}
 	}
@@ -49,63 +49,64 @@ func (r *request) serve(ctx context.Context) error {
 
 // round looks for room once. If there is none and it is watching, it waits
 // until something has changed.
-func (r *request) round(ctx context.Context, watching bool) error {
+func (d *demand) round(ctx context.Context, watching bool) error {
 	var v view
 	defer v.stop() // also if a hook or a log handler panics
-	if err := r.look(ctx, watching, &v); err != nil {
+	if err := d.look(ctx, watching, &v); err != nil {
 		return err
 	}
 	switch {
-	case v.out+r.n <= v.limit.value:
-		return r.take(ctx, &v)
-	case r.try:
-		return r.short(ErrHeld, &v)
+	case v.out+d.n <= v.limit.value:
+		return d.take(ctx, &v)
+	case d.try:
+		return d.short(ErrHeld, &v)
 	case !watching:
 		return nil
 	}
 	if v.ours {
-		r.permits.line.waitsForItself(r.permits.path)
+		d.permits.line.waitsForItself(d.permits.path)
 	}
-	if _, err := r.hear(ctx, true, eventOf(v.moved), eventOf(v.changed)); err != nil {
-		return r.short(err, &v)
+	d.tell(WaitJoined, nil)
+	if _, err := d.hear(ctx, true, eventOf(v.moved), eventOf(v.changed)); err != nil {
+		return d.short(err, &v)
 	}
 	return nil
 }
 
 // short adds to err how many permits were missing.
-func (r *request) short(err error, v *view) error {
+func (d *demand) short(err error, v *view) error {
 	if errors.Is(err, errAgain) {
 		return err
 	}
 	how := ""
-	if !r.try {
-		how = fmt.Sprintf("waited %v, ", time.Since(r.joined).Round(time.Millisecond))
+	if !d.try {
+		how = fmt.Sprintf("waited %v, ", time.Since(d.joined).Round(time.Millisecond))
 	}
 	whose := ""
 	if v.ours {
 		whose = " (all by this client)"
 	}
-	return fmt.Errorf("%w: %sfirst in line, wants %d permits, %d of %d are out%s", bare{err}, how, r.n, v.out, v.limit.value, whose)
+	return fmt.Errorf("%w: %sfirst in line, wants %d permits, %d of %d are out%s", bare{err}, how, d.n, v.out, v.limit.value, whose)
 }
 
 // look reads the limit and what is out.
-func (r *request) look(ctx context.Context, watching bool, v *view) error {
-	err := r.persist(ctx, func() (err error) {
-		v.limit, v.changed, err = r.permits.limit.read(ctx, watching)
+func (d *demand) look(ctx context.Context, watching bool, v *view) error {
+	err := d.persist(ctx, func() (err error) {
+		v.limit, v.changed, err = d.permits.limit.read(ctx, watching)
 		return err
 	})
-	if err := r.failure(ctx, err); err != nil {
+	if err := d.failure(ctx, err); err != nil {
 		return err
 	}
 	var children []string
-	err = r.persist(ctx, func() (err error) {
-		children, v.moved, err = r.permits.line.children(ctx, watching)
+	err = d.persist(ctx, func() (err error) {
+		children, v.moved, err = d.permits.line.children(ctx, watching)
 		return err
 	})
-	if err := r.failure(ctx, err); err != nil {
+	if err := d.failure(ctx, err); err != nil {
 		return err
 	}
-	return r.count(ctx, v, r.permits.line.contenders(children))
+	return d.count(ctx, v, d.permits.line.contenders(children))
 }
 
 // children lists the children of the line's root, none if there is no root,
@@ -116,7 +117,7 @@ func (l *line) children(ctx context.Context, watching bool) (names []string, w *
 	} else {
 		names, _, err = l.client.Children(ctx, l.path)
 	}
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		err = nil
 	}
 	return names, w, err
@@ -125,28 +126,28 @@ func (l *line) children(ctx context.Context, watching bool) (names []string, w *
 // count counts the permits that are out. Only if there seem to be too many it
 // reads the nodes that it does not know yet, to leave out those that nobody
 // alive owns.
-func (r *request) count(ctx context.Context, v *view, out []contender) error {
+func (d *demand) count(ctx context.Context, v *view, out []contender) error {
 	v.out = len(out)
-	if v.out+r.n <= v.limit.value {
+	if v.out+d.n <= v.limit.value {
 		return nil
 	}
 	unknown := slices.DeleteFunc(slices.Clone(out), func(c contender) bool {
-		_, known := r.owners[c.name]
+		_, known := d.owners[c.name]
 		return known
 	})
 	var stats map[string]framework.Stat
-	err := r.persist(ctx, func() (err error) {
-		stats, err = r.permits.line.stats(ctx, unknown)
+	err := d.persist(ctx, func() (err error) {
+		stats, err = d.permits.line.stats(ctx, unknown)
 		return err
 	})
-	if err := r.failure(ctx, err); err != nil {
+	if err := d.failure(ctx, err); err != nil {
 		return err
 	}
 	owners := make(map[string]int64, len(out)) // without those that have left
 	own := 0
 	v.out = 0
 	for _, c := range out {
-		owner, known := r.owners[c.name]
+		owner, known := d.owners[c.name]
 		if !known {
 			stat, there := stats[c.name]
 			if !there {
@@ -157,13 +158,13 @@ func (r *request) count(ctx context.Context, v *view, out []contender) error {
 		owners[c.name] = owner
 		switch owner {
 		case 0:
-			r.permits.line.report(c.name, "not counting a dead permit: its node is not ephemeral")
+			d.permits.line.report(c.name, "not counting a dead permit: its node is not ephemeral")
 			continue
-		case r.owner:
+		case d.owner:
 			own++
 		}
 		v.out++
 	}
-	r.owners, v.ours = owners, v.out > 0 && own == v.out
+	d.owners, v.ours = owners, v.out > 0 && own == v.out
 	return nil
 }
