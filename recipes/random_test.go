@@ -120,6 +120,27 @@ func multiPlayer(l *recipes.InterProcessMultiLock, claims ...claim) player {
 	}}
 }
 
+// downgradePlayer writes for a moment, and then reads.
+func downgradePlayer(rw *recipes.InterProcessReadWriteLock) player {
+	return player{"read lock of a writer", []claim{{rw.Path(), 1, allUnits}}, func(ctx context.Context, try bool) ([]grantee, error) {
+		write, read := rw.WriteLock().Acquire, rw.ReadLock().Acquire
+		if try {
+			write, read = rw.WriteLock().TryAcquire, rw.ReadLock().TryAcquire
+		}
+		writing, err := write(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer writing.Release()
+		time.Sleep(soon) // others come meanwhile
+		reading, err := read(writing.Context(ctx))
+		if err != nil {
+			return nil, err
+		}
+		return []grantee{reading}, nil
+	}}
+}
+
 // players are the locks that take part, on the same few paths for each client.
 func players(c *framework.Client) []player {
 	mutex := recipes.NewInterProcessMutex(c, "/mutex")
@@ -130,6 +151,7 @@ func players(c *framework.Client) []player {
 		lockPlayer("semaphore mutex", single, exclusive("/semaphore-mutex")),
 		lockPlayer("read lock", rw.ReadLock(), claim{"/rw", 1, allUnits}),
 		lockPlayer("write lock", rw.WriteLock(), exclusive("/rw")),
+		downgradePlayer(rw), downgradePlayer(rw),
 		semaphorePlayer(c, 1), semaphorePlayer(c, 1), semaphorePlayer(c, 2), semaphorePlayer(c, 3),
 		multiPlayer(
 			recipes.NewInterProcessMultiLock([]recipes.InterProcessLock{single, rw.WriteLock(), mutex}),

@@ -43,20 +43,24 @@ func TestRevocationIsTold(t *testing.T) {
 		}{
 			{
 				[]recipes.RevokeOption{recipes.WithReason("a \"deploy\"\n of ours"), recipes.WithDeadline(granted)},
-				recipes.Revocation{Reason: "a \"deploy\"\n of ours", By: asker(), Deadline: time.Now().Add(granted)}, "the night shift",
+				recipes.Revocation{Reason: "a \"deploy\"\n of ours", By: asker(), Deadline: time.Now().Add(granted)},
+				"the night shift",
 			},
 			{
 				[]recipes.RevokeOption{recipes.WithReason("still")},
-				recipes.Revocation{Reason: "still", By: asker()}, "the night shift",
+				recipes.Revocation{Reason: "still", By: asker()},
+				"the night shift",
 			},
 			{
 				[]recipes.RevokeOption{recipes.WithDeadline(granted + time.Microsecond)},
-				recipes.Revocation{By: asker(), Deadline: time.Now().Add(granted + time.Millisecond)}, "the night shift",
+				recipes.Revocation{By: asker(), Deadline: time.Now().Add(granted + time.Millisecond)},
+				"the night shift",
 			},
 			{nil, recipes.Revocation{}, "__REVOKE__"},
 			{
 				[]recipes.RevokeOption{recipes.WithReason("again")},
-				recipes.Revocation{Reason: "again", By: asker()}, "__REVOKE__",
+				recipes.Revocation{Reason: "again", By: asker()},
+				"__REVOKE__",
 			},
 		} {
 			w.revoke(outsider, lease.Path(), tc.opts...)
