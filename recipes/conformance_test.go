@@ -38,7 +38,6 @@ var conformance = map[string]func(w *world){
 	"revocation":              conformRevocation,
 	"participants":            conformParticipants,
 	"root deleted":            conformRootDeleted,
-	"crowd":                   conformCrowd,
 	"contention":              conformContention,
 	"cut at every write":      func(w *world) { w.conformCuts((*link).cutAtWrite) },
 	"cut at every read":       func(w *world) { w.conformCuts((*link).cutAtRead) },
@@ -49,15 +48,19 @@ var conformance = map[string]func(w *world){
 func conformers() map[string]func(w *world) {
 	tests := make(map[string]func(w *world))
 	for name, test := range conformance {
-		for _, f := range []family{mutexes, semaphoreMutexes} {
+		for _, f := range []family{mutexes, semaphoreMutexes, writers} {
 			if f.once && (name == "re-entry" || name == "revocation") {
 				continue
 			}
 			tests[f.name+", "+name] = f.of(test)
 		}
 	}
+	tests["mutex, crowd"] = conformCrowd // the line is the same for all
 	for name, test := range permitConformance {
 		tests["semaphore, "+name] = semaphoresOf(1).of(test)
+	}
+	for name, test := range readWriteConformance {
+		tests["read-write lock, "+name] = writers.of(test)
 	}
 	return tests
 }

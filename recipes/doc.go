@@ -30,6 +30,11 @@
 // An [InterProcessSemaphore] has such a line too: whoever is first in it waits
 // for as many permits as it wants, and gets all of them at once.
 //
+// Readers and writers of an [InterProcessReadWriteLock] stand in one line. A
+// writer waits for all ahead of it, a reader for writers ahead of it only, so
+// that one release may wake many readers, and a writer may become a reader in
+// its place.
+//
 // # Held, unknown, lost
 //
 // A lease lives in its client's session. While the connection is gone it is

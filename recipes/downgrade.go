@@ -44,15 +44,12 @@ func (l *line) downgrade(ctx context.Context, writer *hold, try bool) (lease *Le
 
 // joinAt is join at the place of writer, whose name is from.
 func (l *line) joinAt(ctx context.Context, writer *hold, from contender) (*place, []string, error) {
-	if err := writer.look(); err != nil {
-		return nil, nil, err
-	}
 	name := fmt.Sprintf("%s%010d", l.rule.label, from.seq)
 	var children []string
 	c, err := l.client.Create(ctx, framework.JoinPath(l.path, name), l.settings.data,
 		framework.WithMode(framework.Ephemeral), framework.Protected(),
 		framework.InSession(writer.session), framework.Siblings(&children))
-	if errors.Is(err, framework.ErrNoNode) { // the parent, and all that was in it
+	if says(ctx, err, framework.ErrNoNode) { // the parent, and all that was in it
 		return nil, nil, writer.missing()
 	}
 	if err != nil {
@@ -82,7 +79,7 @@ type inheritance struct {
 }
 
 // inherit returns nil if children, listed after the own node was made, show
-// that the place is p's.
+// that the place is p's, and the writer's lease has not ended meanwhile.
 func (p *place) inherit(children []string) error {
 	if !slices.Contains(children, p.own.name) {
 		p.gone = true
@@ -90,6 +87,9 @@ func (p *place) inherit(children []string) error {
 	}
 	if !slices.Contains(children, p.from.name) {
 		return p.from.writer.missing()
+	}
+	if err := p.from.writer.look(); err != nil {
+		return err
 	}
 	p.from = nil // from now on it has the place, whatever becomes of the writer
 	return nil

@@ -377,6 +377,51 @@ func TestDowngradeOutage(t *testing.T) {
 	}
 }
 
+// A downgrade that waits for a connection ends with the writer's lease, also
+// if its context does not: when the session is lost, before the server knows,
+// and when the connection is what the lease ends with.
+func TestDowngradeEndsWithTheWriter(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]recipes.Option{
+		"session":    nil,
+		"connection": {recipes.EndWhenUnknown()},
+	} {
+		for outage, again := range map[string]bool{"back at once": true, "back later": false} {
+			t.Run(name+"/"+outage, func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, func(w *world) {
+					c := w.client(framework.WithRetry(retry.NTimes(1, 10*time.Millisecond)), framework.WithConnectionTimeout(50*time.Millisecond))
+					writing := w.acquire(recipes.NewInterProcessReadWriteLock(c, root, opts...).WriteLock())
+					ctx := context.WithoutCancel(writing.Context(w.ctx))
+					w.link(c).refuse(true)
+					w.link(c).drop()
+					reading := make(chan error)
+					go func() {
+						_, err := w.readers(c).Acquire(ctx)
+						reading <- err
+					}()
+					<-writing.Done()
+					if again {
+						w.link(c).refuse(false)
+					}
+					select {
+					case err := <-reading:
+						wantErr(t, "Acquire", err, recipes.ErrLost)
+					case <-time.After(sessionTimeout):
+						t.Error("Acquire goes on without its writer")
+						w.link(c).refuse(false)
+						<-reading
+					}
+					w.link(c).refuse(false)
+					wantErr(t, "Release", writing.Release(), recipes.ErrLost)
+					w.returned(writing)
+					w.release(w.acquire(w.readWrite().WriteLock()))
+				})
+			})
+		}
+	}
+}
+
 // becomeReader is what the client under test does: it writes, becomes a
 // reader, and returns that lease.
 func becomeReader(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error) {

@@ -27,7 +27,7 @@ var (
 	ErrRevoked = errors.New("recipes: lease revoked")
 	// ErrReleased says that a lease was released.
 	ErrReleased = errors.New("recipes: lease released")
-	// ErrNotHeld says that what is to be released is no lease of this mutex.
+	// ErrNotHeld says that what is to be released is no lease of this lock.
 	ErrNotHeld = errors.New("recipes: not a lease of this lock")
 	// ErrClosed says that the client was closed. It is [framework.ErrClosed].
 	ErrClosed = framework.ErrClosed

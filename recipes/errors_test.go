@@ -46,6 +46,7 @@ func TestErrorTexts(t *testing.T) {
 			`recipes: acquire /locks/report: context canceled: shutting down: waited 1s, 1 ahead, the next is % of "the holder"`, holder.Path())
 		want(acquire(stopped, m), "recipes: acquire /locks/report: context canceled: shutting down")
 		w.settle() // the one that gave up leaves in the background
+		w.settle() // what was cancelled leaves in the background
 		_, err := m.TryAcquire(w.ctx)
 		want(err, `recipes: acquire /locks/report: held by another: 1 ahead, the next is % of "the holder"`, holder.Path())
 		w.release(holder)

@@ -35,6 +35,10 @@ type Explanation struct {
 	Dead []Participant
 	// Foreign are the names of the children that take no part.
 	Foreign []string
+	// Limit is how many permits of a semaphore may be out, and Permits how many
+	// are: by number the nodes of the living among those that were read, and all
+	// others. Both are 0 for other locks.
+	Limit, Permits int
 	// Next is the number that the next contender gets. At 2147483647 the path's
 	// counter is at its end: see [Explanation.Exhausted].
 	Next int32
@@ -200,6 +204,8 @@ func (e Explanation) summary() string {
 		return "free, the path does not exist"
 	case len(e.Holders) == 0 && waiting == 0:
 		return "free"
+	case e.Limit > 0:
+		return fmt.Sprintf("%d of %d permits are out, %d wait", e.Permits, e.Limit, waiting)
 	default:
 		return fmt.Sprintf("%d hold, %d wait", len(e.Holders), waiting)
 	}

@@ -188,3 +188,62 @@ func TestExplainRefused(t *testing.T) {
 		wantErr(t, "Explain", err, framework.ErrInvalidPath)
 	})
 }
+
+// Of a semaphore, who holds permits and who stands in line for them; the limit
+// is read, and no count is made for that.
+func TestExplainSemaphore(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		s := recipes.NewInterProcessSemaphore(c, root, recipes.FixedLimit(3))
+		live := recipes.NewInterProcessSemaphore(c, root, recipes.SharedLimit(recipes.NewSharedCount(c, "/count", 5)))
+		e, err := live.Explain(w.ctx)
+		if err != nil || e.Exists || e.Limit != 5 || e.Path != root {
+			t.Errorf("of a path that does not exist: %+v, %v", e, err)
+		}
+		if _, ok := w.srv.Node("/count"); ok {
+			t.Error("Explain has made the count")
+		}
+		leases := w.acquireN(s, 2)
+		waiting := w.wish(recipes.NewInterProcessSemaphore(w.client(), root, recipes.FixedLimit(3)), 2)
+		w.put(c, root+"/leases/workid")
+		w.put(c, root+"/locks/x")
+		e, err = s.Explain(w.ctx)
+		if err != nil || len(e.Holders) != 2 || len(e.Waiting) != 1 || e.Limit != 3 || e.Permits != 2 || len(e.Own()) != 2 ||
+			!slices.Equal(e.Foreign, []string{"locks/x", "leases/workid"}) {
+			t.Errorf("Explain: %+v, %v", e, err)
+		}
+		wantText(t, e, "lock "+root+": 2 of 3 permits are out, 1 wait\n")
+		w.releaseAll(leases)
+		w.releaseAll(w.waitAll(waiting))
+	})
+}
+
+// Of a read-write lock, both sides.
+func TestExplainReadWrite(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		rw := recipes.NewInterProcessReadWriteLock(w.client(), root)
+		first, err := rw.ReadLock().Acquire(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := rw.ReadLock().Acquire(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writer := w.queue(rw.WriteLock())[0]
+		reader := w.queue(rw.ReadLock())[0]
+		e, err := rw.Explain(w.ctx)
+		if err != nil || len(e.Holders) != 2 || len(e.Waiting) != 2 || len(e.Foreign) != 0 || len(e.Own()) != 4 {
+			t.Errorf("Explain: %v, %v", e, err)
+		}
+		for _, l := range []*recipes.Lease{first, second} {
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+		}
+		w.release(w.wait(writer))
+		w.release(w.wait(reader))
+	})
+}

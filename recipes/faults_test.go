@@ -226,19 +226,26 @@ func strikeEverywhere(t *testing.T, fam family, scenarios []scenario) {
 // what happened to another lock: nothing is concluded from that.
 func TestCauseIsNoAnswer(t *testing.T) {
 	t.Parallel()
+	var cancels []fault
+	for _, f := range faults {
+		if f.cancels {
+			cancels = append(cancels, f)
+		}
+	}
 	for name, cause := range causes(t) {
-		for _, sc := range scenarios {
-			for _, f := range faults {
-				if !f.cancels {
-					continue
-				}
-				t.Run(name+"/"+sc.name+"/"+f.name, func(t *testing.T) {
+		for fam, scenarios := range map[*family][]scenario{
+			&mutexes: scenarios, &semaphoreMutexes: scenarios, &readers: readScenarios,
+		} {
+			for _, sc := range scenarios {
+				t.Run(name+"/"+fam.name+"/"+sc.name, func(t *testing.T) {
 					t.Parallel()
-					for step, struck := 1, true; struck && !t.Failed(); step++ {
-						inBubble(t, func(w *world) {
-							w.cause = cause
-							struck = w.strikeAt(step, sc, f)
-						})
+					for _, f := range cancels {
+						for step, struck := 1, true; struck && !t.Failed(); step++ {
+							inBubble(t, fam.of(func(w *world) {
+								w.cause = cause
+								struck = w.strikeAt(step, sc, f)
+							}))
+						}
 					}
 				})
 			}

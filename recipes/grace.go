@@ -92,7 +92,7 @@ func (p *place) claim(ctx context.Context) error {
 	if p.line.settings.grace == 0 || p.claimed {
 		return nil
 	}
-	p.behind = Participant{}
+	p.ahead, p.behind = 0, Participant{}
 	failed, err := p.mark(ctx)
 	for err == nil && len(failed) > 0 {
 		if err = p.outwaitGrace(ctx, failed); err == nil {
@@ -151,6 +151,7 @@ func (p *place) outwaitGrace(ctx context.Context, failed []string) error {
 		return fmt.Errorf("%w: it stays closed for %v after a crash, see %s", ErrHeld, left, marker)
 	}
 	p.line.logger().Info("waiting out the grace after a crash", "lock", p.line.path, "marker", marker, "for", left)
+	p.tell(WaitJoined, nil)
 	waiting, cancel := context.WithDeadline(ctx, open)
 	defer cancel()
 	for _, name := range failed {

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -34,6 +33,7 @@ func (d *demand) take(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
+	d.tell(WaitGranted, nil)
 	d.granted, err = d.hold(ctx, paths, token)
 	return err
 }
@@ -115,7 +115,7 @@ func (d *demand) hold(ctx context.Context, paths []string, token int64) (Leases,
 			err = h.look() // last of all: what was granted in time may be late now
 		}
 	}
-	if errors.Is(err, errSuspended) {
+	if says(ctx, err, errSuspended) {
 		err = fmt.Errorf("%w: %w", errAgain, errSuspended)
 	}
 	granted := make(Leases, len(holds))

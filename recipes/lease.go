@@ -153,7 +153,9 @@ func (l *Lease) Done() <-chan struct{} { return l.hold.done }
 // Token returns the fencing token: the transaction in which the lease's node
 // was created, a number that is larger for each later holder for as long as
 // the ensemble lives, whatever happens to the lock's path in between. Leases
-// got by re-entry have the token of their hold. A resource that remembers the
+// got by re-entry have the token of their hold, and a read lease got with a
+// context of a write lease has the token of that. Readers who hold together
+// have different tokens, in no order. A resource that remembers the
 // largest token it has seen, and refuses smaller ones, is safe from a holder
 // that does not know yet that it lost the lock.
 func (l *Lease) Token() int64 { return l.hold.token }

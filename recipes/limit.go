@@ -75,6 +75,21 @@ func (l Limit) read(ctx context.Context, watching bool) (counted, *framework.Wat
 	return l.count.read(ctx, watching)
 }
 
+// now returns what the limit is, and makes no count that there is not.
+func (l Limit) now(ctx context.Context) (int, error) {
+	if l.count == nil {
+		return l.fixed, nil
+	}
+	data, _, _, err := l.count.get(ctx, false)
+	if says(ctx, err, framework.ErrNoNode) {
+		return int(l.count.seed), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return decodeCount(data)
+}
+
 // errLimitChanged says that permits were to be granted by a limit that is not
 // the limit any more.
 var errLimitChanged = errors.New("the limit has changed")

@@ -20,7 +20,7 @@ import (
 type line struct {
 	client   *framework.Client
 	path     string
-	lock     string // the path of the lock that it is of
+	lock     string // the path of the lock that the line is a part of
 	key      heldKey
 	rule     *rule
 	settings settings
@@ -114,8 +114,14 @@ func (l *line) passFrom(ctx context.Context, try bool, join joiner, turn func(p 
 	for losses := 0; ; {
 		began := time.Now()
 		err := l.attempt(ctx, asked, try, join, turn)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil { // maybe only since err was made
+			return withContext(ctx, err)
+		}
 		lost := errors.Is(err, errAgain)
-		if err == nil || ctx.Err() != nil || !lost && (try || !isOutage(err)) {
+		if !lost && (try || !isOutage(err)) {
 			return err
 		}
 		l.logger().Info("joining the line again", "lock", l.lock, "err", err)

@@ -13,8 +13,8 @@ type WaitEvent int
 // What happens to one who waits in line, in this order: joined, moved any
 // number of times, granted or lost; and after lost, joined or granted again.
 const (
-	// WaitJoined: it stands in line, and somebody is ahead, or there are too few
-	// permits.
+	// WaitJoined: it stands in line and has to wait: somebody is ahead, or a
+	// semaphore has too few permits left, or the lock stays closed after a crash.
 	WaitJoined WaitEvent = iota + 1
 	// WaitMoved: others have left, and it waits behind another, or with fewer
 	// ahead.
@@ -51,7 +51,7 @@ type Wait struct {
 	// knows. It is 0 for one who is first and waits for a semaphore's permits.
 	Ahead int
 	// Behind is the one that it watches and waits for, the last of those ahead.
-	// It is empty when the turn has come and when the place was lost.
+	// It is empty when nobody is ahead and when the place was lost.
 	Behind Participant
 	// Waited is the time since Acquire was called, by this process's clock.
 	Waited time.Duration

@@ -105,6 +105,33 @@ func TestWaitListener(t *testing.T) {
 	})
 }
 
+// One who wants permits waits in line, and then for room.
+func TestWaitListenerOfSemaphore(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		held := w.acquireN(w.semaphore(3), 3)
+		ahead := w.wish(w.semaphore(3), 1)
+		var heard waits
+		waiting := w.wish(w.semaphore(3, heard.option()), 2)
+		joined := heard.want(t, "after it joined", "joined 1")[0]
+		if joined.Lock != root || joined.Behind.Holder {
+			t.Errorf("it joined: %+v", joined)
+		}
+		w.release(held[0])
+		first := w.waitAll(ahead)
+		w.settle()
+		heard.want(t, "when it is first in line", "moved")
+		w.release(held[1])
+		w.settle()
+		heard.want(t, "with too little room")
+		w.release(held[2])
+		second := w.waitAll(waiting)
+		heard.want(t, "after the grant", "granted")
+		w.releaseAll(first)
+		w.releaseAll(second)
+	})
+}
+
 // Who need not wait hears of the grant only; who does not wait, of nothing.
 func TestWaitListenerWithoutWait(t *testing.T) {
 	t.Parallel()

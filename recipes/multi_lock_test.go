@@ -477,6 +477,76 @@ func TestContextsLookOutward(t *testing.T) {
 	})
 }
 
+// Locks of all kinds, of several clients, as one: all are held, and given back.
+// The writer's side of a lock comes before the reader's, which takes its place
+// from it.
+func TestMultiLockOfAllKinds(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		kinds := func() []recipes.InterProcessLock {
+			c, other := w.client(), w.client()
+			rw := recipes.NewInterProcessReadWriteLock(c, "/k/rw")
+			return []recipes.InterProcessLock{
+				recipes.NewInterProcessSemaphore(other, "/k/semaphore", recipes.FixedLimit(1)),
+				rw.WriteLock(),
+				recipes.NewInterProcessMutex(c, "/k/mutex"),
+				rw.ReadLock(),
+				recipes.NewInterProcessSemaphoreMutex(other, "/k/semaphore-mutex"),
+			}
+		}
+		m := recipes.NewInterProcessMultiLock(kinds())
+		lease := w.acquireMulti(m)
+		var parents []string
+		for _, l := range lease.Leases() {
+			parents = append(parents, strings.Join(strings.Split(l.Path(), "/")[:3], "/"))
+		}
+		if want := []string{"/k/mutex", "/k/rw", "/k/rw", "/k/semaphore", "/k/semaphore-mutex"}; !slices.Equal(parents, want) {
+			t.Errorf("acquired %v, want %v", parents, want)
+		}
+		if l := lease.Leases(); l[1].Token() != l[2].Token() || lease.Token() != l[4].Token() {
+			t.Errorf("tokens %#x", lease.Token())
+		}
+		for _, l := range kinds() {
+			_, err := l.TryAcquire(w.ctx)
+			wantErr(t, "TryAcquire of "+l.Path(), err, recipes.ErrHeld)
+		}
+		waiting := w.attemptMulti(recipes.NewInterProcessMultiLock(kinds()))
+		w.settle()
+		ctx := lease.Context(w.ctx)
+		w.remove(w.client(), lease.Leases()[3].Path()) // the semaphore's permit
+		<-ctx.Done()
+		wantErr(t, "the cause", context.Cause(ctx), recipes.ErrLost)
+		if waiting.returned() {
+			t.Errorf("others got the locks: %v", waiting.err)
+		}
+		wantErr(t, "Release", lease.Release(), recipes.ErrLost)
+		<-waiting.done
+		if waiting.err != nil {
+			t.Fatalf("the next: %v", waiting.err)
+		}
+		if waiting.lease.Token() <= lease.Token() {
+			t.Errorf("token %#x after %#x", waiting.lease.Token(), lease.Token())
+		}
+		if err := waiting.lease.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A reader that would write waits for itself, which is told at once.
+func TestMultiLockReaderCannotWrite(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		rw := recipes.NewInterProcessReadWriteLock(w.client(), "/k/rw")
+		_, err := recipes.NewInterProcessMultiLock([]recipes.InterProcessLock{rw.ReadLock(), rw.WriteLock()}).Acquire(w.ctx)
+		wantErr(t, "Acquire", err, recipes.ErrDeadlock)
+		w.settle()
+		if left := w.ephemerals(); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
 // Contexts carry all the holds, a lock in the set twice is one hold, and the
 // holds last as long as their last lease.
 func TestMultiLockReenters(t *testing.T) {

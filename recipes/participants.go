@@ -16,7 +16,9 @@ type Participant struct {
 	Path      string // of its node, as the lock's client knows it
 	Data      []byte // what it says of itself, see [WithData]; __REVOKE__ after a plain [Revoke]; nil if the client may not read it
 	SessionID int64  // of the session that its node dies with, 0 if none
-	Token     int64  // the fencing token that it has or would have
+	// Token is the fencing token that it has or would have. For a reader that was
+	// a writer it is larger than its lease's, which is the writer's.
+	Token int64
 	// Since is when it joined the line, by the servers' clock.
 	Since time.Time
 	// Holder says that it has nobody to wait for.

@@ -27,10 +27,13 @@ func newPermits(what string, client *framework.Client, path string, limit Limit,
 	if err := errors.Join(validate(what, client, path, leaseRule, s), limit.validate(client)); err != nil {
 		return permits{lock: unusable(what, path, err)}
 	}
-	leases := newLine(client, framework.JoinPath(path, "leases"), leaseRule, s)
-	queue := newLine(client, framework.JoinPath(path, "locks"), queueRule, s)
-	leases.lock, queue.lock = path, path
-	return permits{lock: lock{what: what, path: path, line: leases}, queue: queue, limit: limit}
+	p := permits{
+		lock:  lock{what: what, path: path, line: newLine(client, framework.JoinPath(path, "leases"), leaseRule, s)},
+		queue: newLine(client, framework.JoinPath(path, "locks"), queueRule, s),
+		limit: limit,
+	}
+	p.queue.lock, p.line.lock = path, path
+	return p
 }
 
 // enterOne takes one permit.
@@ -78,36 +81,40 @@ func (s *permits) Participants(ctx context.Context) ([]Participant, error) {
 	return append(holders, waiting...), nil
 }
 
-// Explain is like that of [InterProcessMutex], of both parents: the holders are
-// those of permits, and foreign children are named with their parent. Next is
-// that of the parent whose counter is nearer to its end.
+// Explain is like that of [InterProcessMutex], for the permits that are out and
+// the line of those who want some. The names of Foreign begin with that of the
+// node below the path in which they are.
 func (s *permits) Explain(ctx context.Context) (Explanation, error) {
 	if s.err != nil {
 		return Explanation{}, s.err
 	}
-	waiting, err := s.queue.explain(ctx) // first, so that no holder is missed
+	e, err := s.explain(ctx)
 	if err != nil {
 		return Explanation{}, fmt.Errorf("recipes: explain %s: %w", s.path, withContext(ctx, err))
 	}
-	e, err := s.lock.Explain(ctx)
-	if err != nil {
-		return Explanation{}, err
-	}
-	e.Path = s.line.client.ServerPath(s.path)
-	e.Exists = e.Exists || waiting.Exists
-	e.Waiting = append(e.Waiting, waiting.Waiting...)
-	e.Dead = append(e.Dead, waiting.Dead...)
-	e.Unread += waiting.Unread
-	e.Next = max(e.Next, waiting.Next)
-	e.Foreign = append(below("leases", e.Foreign), below("locks", waiting.Foreign)...)
 	return e, nil
 }
 
-// below puts the parent's name before names.
-func below(parent string, names []string) []string {
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = parent + "/" + name
+func (s *permits) explain(ctx context.Context) (Explanation, error) {
+	e, err := s.queue.explain(ctx) // first, so that no holder is missed
+	if err != nil {
+		return e, err
 	}
-	return paths
+	out, err := s.line.explain(ctx)
+	if err != nil {
+		return e, err
+	}
+	e.Path = s.line.client.ServerPath(s.path)
+	e.Exists = e.Exists || out.Exists
+	e.Holders, e.Permits = out.Holders, len(out.Holders)+out.Unread
+	e.Dead = append(e.Dead, out.Dead...)
+	for i, name := range e.Foreign {
+		e.Foreign[i] = "locks/" + name
+	}
+	for _, name := range out.Foreign {
+		e.Foreign = append(e.Foreign, "leases/"+name)
+	}
+	e.Next = max(e.Next, out.Next)
+	e.Limit, err = s.limit.now(ctx)
+	return e, err
 }

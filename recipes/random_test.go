@@ -108,9 +108,12 @@ func semaphorePlayer(c *framework.Client, n int) player {
 
 // players are the locks that take part, on the same few paths for each client.
 func players(c *framework.Client) []player {
+	rw := recipes.NewInterProcessReadWriteLock(c, "/rw")
 	return []player{
 		lockPlayer("mutex", recipes.NewInterProcessMutex(c, "/mutex"), exclusive("/mutex")),
 		lockPlayer("semaphore mutex", recipes.NewInterProcessSemaphoreMutex(c, "/semaphore-mutex"), exclusive("/semaphore-mutex")),
+		lockPlayer("read lock", rw.ReadLock(), claim{"/rw", 1, allUnits}),
+		lockPlayer("write lock", rw.WriteLock(), exclusive("/rw")),
 		semaphorePlayer(c, 1), semaphorePlayer(c, 1), semaphorePlayer(c, 2), semaphorePlayer(c, 3),
 	}
 }

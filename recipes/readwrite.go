@@ -100,6 +100,11 @@ func (rw *InterProcessReadWriteLock) ReadLock() *ReadLock { return &rw.read }
 // WriteLock returns the writers' side. It is always the same.
 func (rw *InterProcessReadWriteLock) WriteLock() *WriteLock { return &rw.write }
 
+// Explain explains both sides at once, as that of either does.
+func (rw *InterProcessReadWriteLock) Explain(ctx context.Context) (Explanation, error) {
+	return rw.read.Explain(ctx)
+}
+
 // Path returns the lock's path as it was given.
 func (rw *InterProcessReadWriteLock) Path() string { return rw.read.Path() }
 

@@ -140,7 +140,7 @@ func (r *revocation) ask(ctx context.Context) (framework.Stat, error) {
 			return framework.Stat{}, err
 		}
 		node, err := r.client.Set(ctx, r.path, data, version, framework.Idempotent())
-		if !errors.Is(err, framework.ErrBadVersion) {
+		if !says(ctx, err, framework.ErrBadVersion) {
 			return node, err
 		}
 	}
@@ -150,7 +150,7 @@ func (r *revocation) ask(ctx context.Context) (framework.Stat, error) {
 // be read and is not too large.
 func (r *revocation) read(ctx context.Context) (version int32, err error) {
 	data, stat, err := r.client.Get(ctx, r.path)
-	if errors.Is(err, framework.ErrNoAuth) {
+	if says(ctx, err, framework.ErrNoAuth) {
 		return framework.AnyVersion, nil
 	}
 	r.Data = nil
@@ -218,7 +218,7 @@ func (r *revocation) confirm(ctx context.Context, node *framework.Stat) (gone bo
 		return false, err
 	}
 	now, err := r.client.Exists(ctx, r.path)
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		return true, nil
 	}
 	return err == nil && now.Czxid != node.Czxid, err
@@ -232,13 +232,13 @@ func (r *revocation) remove(ctx context.Context, node *framework.Stat) (gone boo
 	case err == nil:
 		r.client.Logger().Info("took a lock away from its holder", "node", r.path, "reason", r.Reason)
 		return true, nil
-	case errors.Is(err, framework.ErrNoNode):
+	case says(ctx, err, framework.ErrNoNode):
 		return true, nil
-	case !errors.Is(err, framework.ErrBadVersion):
+	case !says(ctx, err, framework.ErrBadVersion):
 		return false, err
 	}
 	now, err := r.client.Exists(ctx, r.path)
-	if errors.Is(err, framework.ErrNoNode) || err == nil && now.Czxid != node.Czxid {
+	if says(ctx, err, framework.ErrNoNode) || err == nil && now.Czxid != node.Czxid {
 		return r.confirm(ctx, node)
 	}
 	if err == nil {

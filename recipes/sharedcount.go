@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/batonzk/baton/framework"
@@ -54,7 +53,7 @@ func (c *SharedCount) Set(ctx context.Context, value int32) error {
 		return c.err
 	}
 	_, err := c.client.Set(ctx, c.path, encodeCount(value), framework.AnyVersion)
-	if errors.Is(err, framework.ErrNoNode) {
+	if says(ctx, err, framework.ErrNoNode) {
 		_, err = c.client.Create(ctx, c.path, encodeCount(value), framework.WithParents(), framework.OrSet())
 	}
 	return c.failed(ctx, err)
@@ -86,20 +85,21 @@ type counted struct {
 func (c *SharedCount) read(ctx context.Context, watching bool) (counted, *framework.Watch, error) {
 	for {
 		data, stat, w, err := c.get(ctx, watching)
-		if errors.Is(err, framework.ErrNoNode) {
+		if says(ctx, err, framework.ErrNoNode) {
 			_, err = c.client.Create(ctx, c.path, encodeCount(c.seed), framework.WithParents(), framework.Idempotent())
-			if err == nil || errors.Is(err, framework.ErrNodeExists) {
+			if err == nil || says(ctx, err, framework.ErrNodeExists) {
 				continue
 			}
 		}
-		if err == nil && len(data) != countSize {
-			stop(w)
-			w, err = nil, fmt.Errorf("it holds %s, which are not the %d bytes of a count", quote(data), countSize)
+		var value int
+		if err == nil {
+			value, err = decodeCount(data)
 		}
 		if err != nil {
+			stop(w)
 			return counted{}, nil, c.failed(ctx, err)
 		}
-		return counted{value: int(int32(binary.BigEndian.Uint32(data))), version: stat.Version}, w, nil
+		return counted{value: value, version: stat.Version}, w, nil
 	}
 }
 
@@ -123,4 +123,11 @@ const countSize = 4
 
 func encodeCount(value int32) []byte {
 	return binary.BigEndian.AppendUint32(nil, uint32(value))
+}
+
+func decodeCount(data []byte) (int, error) {
+	if len(data) != countSize {
+		return 0, fmt.Errorf("it holds %s, which are not the %d bytes of a count", quote(data), countSize)
+	}
+	return int(int32(binary.BigEndian.Uint32(data))), nil
 }

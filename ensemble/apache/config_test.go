@@ -16,6 +16,7 @@ func TestArguments(t *testing.T) {
 		{WithFsync(true), "-Dzookeeper.forceSync=yes"},
 		{WithContainerCheckInterval(time.Second), "-Dznode.container.checkIntervalMs=1000"},
 		{WithProperty("a.b", "c=d"), "-Da.b=c=d"},
+		{WithJVM("-Xmx1g"), "-Xmx1g"},
 	} {
 		o := defaults()
 		c.opt(&o)

@@ -22,8 +22,6 @@ const (
 	finishTimeout = 2 * time.Second
 	// keptFrame is the size of a request up to which its buffer is kept.
 	keptFrame = 64 << 10
-	// keptEvents is the same for a connection's events.
-	keptEvents = 4 << 10
 )
 
 // A conn is one client connection. Its reader (run) takes requests, carries
@@ -57,8 +55,6 @@ type conn struct {
 
 	// srv.mu guards these.
 	session *session
-	events  []byte // frames that deliver will send
-	told    int64  // how many
 	ids     []identity
 }
 
@@ -116,44 +112,6 @@ func (c *conn) send(frame []byte) {
 	}
 }
 
-// tell has the frame of an event sent by deliver. Caller holds srv.mu
-// exclusively.
-func (c *conn) tell(frame []byte) {
-	if c.told == 0 {
-		c.srv.undelivered = append(c.srv.undelivered, c)
-	}
-	c.events = append(c.events, frame...)
-	c.told++
-}
-
-// deliver queues the events of a transaction, those of one connection at once:
-// there may be very many. Caller holds s.mu exclusively, and has not queued
-// what comes after them.
-func (s *Server) deliver() {
-	for _, c := range s.undelivered {
-		c.traffic.sent.Add(c.told)
-		s.traffic.sent.Add(c.told)
-		if !c.queueEvents() {
-			c.close("client does not read")
-		}
-		c.told = 0
-	}
-	clear(s.undelivered)
-	s.undelivered = s.undelivered[:0]
-}
-
-// queueEvents queues what tell has gathered. Much is given away, not copied.
-func (c *conn) queueEvents() bool {
-	if cap(c.events) > keptEvents {
-		events := c.events
-		c.events = nil
-		return c.out.give(events)
-	}
-	ok := c.out.push(c.events, false)
-	c.events = c.events[:0]
-	return ok
-}
-
 // reply is send for the connection's own reader, which flushes.
 func (c *conn) reply(frame []byte) {
 	c.sent()
@@ -174,9 +132,11 @@ func (c *conn) run() {
 	err := c.serve()
 	c.lastWords()
 	c.flush()
-	c.srv.mu.Lock()
-	c.srv.detach(c)
-	c.srv.mu.Unlock()
+	for done := false; !done; {
+		c.srv.mu.Lock()
+		done = c.srv.detach(c)
+		c.srv.mu.Unlock()
+	}
 	if err == nil { // what is queued is still to be sent
 		c.out.finish()
 		<-writing

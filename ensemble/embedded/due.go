@@ -142,5 +142,4 @@ func (s *Server) reap() {
 		s.zxid++
 		s.applyDelete(path, s.zxid)
 	}
-	s.deliver()
 }

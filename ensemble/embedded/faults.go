@@ -17,7 +17,6 @@ func (s *Server) ExpireSession(id int64) error {
 		return fmt.Errorf("embedded: no session %s", hex(id))
 	}
 	conns := s.kill(ses, nil)
-	s.deliver()
 	s.mu.Unlock()
 	s.closeExpired(conns)
 	return nil

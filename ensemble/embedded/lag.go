@@ -68,10 +68,9 @@ func (s *Server) CatchUp(ids ...int64) {
 			s.catchUp(s.sessions[id])
 		}
 	}
-	s.deliver()
 }
 
-// catchUp ends a session's lag. Caller holds s.mu exclusively, and delivers.
+// catchUp ends a session's lag. Caller holds s.mu exclusively.
 func (s *Server) catchUp(ses *session) {
 	l := ses.lag.Swap(nil)
 	if l == nil || ses.conn == nil {
@@ -83,7 +82,7 @@ func (s *Server) catchUp(ses *session) {
 			continue // used up, or removed
 		}
 		if e.frame != nil {
-			ses.conn.tell(e.frame)
+			ses.conn.send(e.frame)
 		}
 		if mode == oneShot {
 			e.table.remove(e.path, ses.conn)

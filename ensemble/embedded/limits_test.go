@@ -134,7 +134,8 @@ func TestMaxTree(t *testing.T) {
 	}
 	c.ok(wire.OpMulti, &wire.MultiRequest{Ops: []wire.Op{
 		{Code: wire.OpDelete, Request: &wire.PathVersionRequest{Path: "/0", Version: -1}},
-		{Code: wire.OpCreate, Request: create("/0")}, {Code: wire.OpCreate, Request: create("/x")},
+		{Code: wire.OpCreate, Request: create("/0")},
+		{Code: wire.OpCreate, Request: create("/x")},
 	}}, &both)
 	if code := both.Results[2].Err; code != wire.CodeQuotaExceeded {
 		t.Errorf("a multi that does: %v", code)

@@ -91,6 +91,7 @@ func (q *queue) push(frame []byte, flushed bool) bool {
 	if q.finished || q.closed {
 		return true
 	}
+	first := q.bytes == 0
 	if n := len(q.segments); n > 0 && q.segments[n-1].slot == nil && len(q.segments[n-1].frames) < segmentBytes {
 		last := &q.segments[n-1]
 		last.frames = append(last.frames, frame...)
@@ -98,25 +99,8 @@ func (q *queue) push(frame []byte, flushed bool) bool {
 		q.segments = append(q.segments, segment{frames: append(q.spare[:0], frame...)})
 		q.spare = nil
 	}
-	return q.pushed(len(frame), flushed)
-}
-
-// give is push for many frames, which are the queue's from then on.
-func (q *queue) give(frames []byte) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.finished || q.closed {
-		return true
-	}
-	q.segments = append(q.segments, segment{frames: frames})
-	return q.pushed(len(frames), false)
-}
-
-// pushed does what push promises, after n bytes were appended. Caller holds mu.
-func (q *queue) pushed(n int, flushed bool) bool {
-	first := q.bytes == 0
-	q.bytes += n
-	q.all.add(n)
+	q.bytes += len(frame)
+	q.all.add(len(frame))
 	if !flushed && !q.writing && !q.woken {
 		q.woken = true
 		q.filled.Signal()

@@ -199,3 +199,41 @@ func TestAcceptGoesOn(t *testing.T) {
 		t.Errorf("Serve: %v; log: %s", err, j)
 	}
 }
+
+// However a client with very many watches goes, all of them go, and none tells
+// it of anything any more.
+func TestManyWatchesGo(t *testing.T) {
+	for name, leave := range map[string]func(srv *embedded.Server, c *client){
+		"hangs up": func(_ *embedded.Server, c *client) { c.nc.Close() },
+		"expires":  func(srv *embedded.Server, c *client) { _ = srv.ExpireSession(c.session.SessionID) },
+		"closes": func(_ *embedded.Server, c *client) {
+			c.ok(wire.OpCloseSession, new(wire.Empty), nil)
+			c.take() // of its own nodes, before the reply
+		},
+		"moves": func(srv *embedded.Server, c *client) {
+			c.resume(must(srv.DialContext(context.Background(), "", "")))
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := start(t)
+			c := connect(t, srv)
+			r := new(wire.SetWatches2Request)
+			for i := range 5000 {
+				r.PersistentRecursive = append(r.PersistentRecursive, fmt.Sprintf("/%d", i))
+			}
+			c.ok(wire.OpSetWatches2, r, nil)
+			for i := range 100 {
+				c.create(fmt.Sprintf("/%d", i*50), "", wire.ModeEphemeral)
+			}
+			c.sync()
+			leave(srv, c)
+			if name != "hangs up" {
+				c.gone()
+			}
+			synctest.Wait()
+			if n := srv.WatchCount(); n != 0 || len(c.events) > 0 {
+				t.Errorf("%s: %d watches are left, %d events", name, n, len(c.events))
+			}
+		})
+	}
+}

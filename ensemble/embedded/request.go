@@ -201,9 +201,6 @@ func (x *execution) run() bool {
 	if !x.malformed {
 		reply, x.code = x.handler.run(s, c, x.record)
 	}
-	if exclusive {
-		s.deliver()
-	}
 	x.reply(reply)
 	if x.hold {
 		x.slot = c.out.reserve()

@@ -53,7 +53,6 @@ type Server struct {
 	dataWatches  watchTable
 	childWatches watchTable
 	nextReap     time.Duration // on the server's clock
-	undelivered  []*conn       // those that have events; empty when mu is not held
 }
 
 // Start returns a running server that holds an empty tree. It is reachable by

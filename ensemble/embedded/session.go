@@ -111,7 +111,6 @@ func (s *Server) expire(now time.Duration) (over []*session, conns []*conn) {
 	for _, ses := range over {
 		conns = s.kill(ses, conns)
 	}
-	s.deliver()
 	return over, conns
 }
 
@@ -130,16 +129,18 @@ func (s *Server) kill(ses *session, conns []*conn) []*conn {
 	return conns
 }
 
-// detach takes c's session and watches away. Caller holds s.mu exclusively.
-func (s *Server) detach(c *conn) {
+// detach takes c's session away, and watches. It reports whether none is left: a
+// connection can have very many, and its own goroutine takes the rest away
+// when it ends. Caller holds s.mu exclusively.
+func (s *Server) detach(c *conn) (done bool) {
 	if c.session != nil && c.session.conn == c {
 		c.session.conn = nil
 		if l := c.session.lag.Load(); l != nil {
 			l.held, l.size = nil, 0 // as the watches
 		}
 	}
-	s.dataWatches.drop(c)
-	s.childWatches.drop(c)
+	data, children := s.dataWatches.drop(c), s.childWatches.drop(c)
+	return data && children
 }
 
 // errAhead closes the connection of a client that has seen what this server

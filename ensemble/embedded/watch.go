@@ -146,15 +146,22 @@ func (w *watchTable) removeFrom(conns map[*conn]watchMode, path string, c *conn)
 	}
 }
 
-// drop takes away all watches of c. There may be very many.
-func (w *watchTable) drop(c *conn) {
+// dropSlice is how many watches are taken away at once: others wait meanwhile.
+const dropSlice = 500
+
+// drop takes watches of c away, dropSlice of them at most, and reports whether
+// none is left.
+func (w *watchTable) drop(c *conn) (done bool) {
 	of := w.byConn[c]
 	if of == nil {
-		return
+		return true
 	}
-	delete(w.byConn, c)
-	w.total -= of.live
+	n := 0
 	for path := range of.paths {
+		if n++; n > dropSlice {
+			return false
+		}
+		delete(of.paths, path)
 		conns := w.byPath[path]
 		mode, there := conns[c]
 		if !there {
@@ -163,10 +170,14 @@ func (w *watchTable) drop(c *conn) {
 		if mode == recursive {
 			w.recursive--
 		}
+		w.total--
+		of.live--
 		if delete(conns, c); len(conns) == 0 {
 			delete(w.byPath, path)
 		}
 	}
+	delete(w.byConn, c)
+	return true
 }
 
 // contains answers checkWatches. At the path itself anyone's watch counts:
@@ -212,10 +223,11 @@ func (w *watchTable) trigger(path string, event int32, acl []wire.ACL, except to
 	for _, c := range to {
 		tell := !skip[c] && (anyone || allowed(acl, wire.PermRead, c.ids))
 		switch l := c.session.lag.Load(); {
+		case c.ended(): // and its watches are about to go
 		case l != nil:
 			w.hold(l, c, path, event, frame, tell)
 		case tell:
-			c.tell(frame)
+			c.send(frame)
 		}
 	}
 	return to

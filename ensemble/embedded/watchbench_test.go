@@ -153,3 +153,36 @@ func eachReads(b *testing.B, clients []*client, batch []byte) {
 	}
 	wg.Wait()
 }
+
+// BenchmarkWatcherLeaves measures how long others wait when a client with as
+// many watches as it may have hangs up.
+func BenchmarkWatcherLeaves(b *testing.B) {
+	srv := start(b)
+	witness := connect(b, srv)
+	var slowest time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		c := connect(b, srv)
+		leaveManyWatches(c)
+		b.StartTimer()
+		c.nc.Close()
+		for srv.WatchCount() > 0 {
+			asked := time.Now()
+			witness.set("/", "")
+			slowest = max(slowest, time.Since(asked))
+		}
+	}
+	b.ReportMetric(float64(slowest.Microseconds())/1000, "ms-slowest-other")
+}
+
+// leaveManyWatches leaves 500,000 watches of each kind.
+func leaveManyWatches(c *client) {
+	const each = 10_000
+	for i := range 50 {
+		r := new(wire.SetWatches2Request)
+		for j := range each {
+			r.Persistent = append(r.Persistent, fmt.Sprintf("/node%d", i*each+j))
+		}
+		c.ok(wire.OpSetWatches2, r, nil)
+	}
+}

@@ -9,7 +9,7 @@ import "github.com/batonzk/baton/internal/wire"
 // sends the events that it has missed since the transaction it saw last.
 func (s *Server) setWatches(c *conn, r *wire.SetWatchesRequest) (wire.Record, wire.Code) {
 	tree := s.treeOf(c)
-	missed := func(event int32, path string) { c.tell(eventFrame(event, path)) }
+	missed := func(event int32, path string) { c.send(eventFrame(event, path)) }
 	for _, path := range r.Data {
 		switch n := tree.get(path); {
 		case n == nil:

@@ -6,8 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,9 +14,6 @@ import (
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/recipes"
 )
-
-// errOverlap says that somebody else was inside.
-var errOverlap = errors.New("was granted while another is inside")
 
 // kinds are the errors that have a kind of their own.
 var kinds = []struct {
@@ -27,10 +23,10 @@ var kinds = []struct {
 	{recipes.ErrHeld, "held"},
 	{recipes.ErrLost, "lost"},
 	{recipes.ErrRevoked, "revoked"},
+	{recipes.ErrDeadlock, "deadlock"},
 	{recipes.ErrReleased, "released"},
 	{recipes.ErrClosed, "closed"},
 	{framework.ErrNoNode, "nonode"},
-	{errOverlap, "overlap"},
 	{errUsage, "usage"},
 	{context.DeadlineExceeded, "timeout"},
 	{context.Canceled, "canceled"},
@@ -49,49 +45,64 @@ func kindOf(err error) string {
 	return "failed"
 }
 
-// A recipe is what the locks of a Go peer have in common.
-type recipe interface {
-	Acquire(ctx context.Context) (*recipes.Lease, error)
-	TryAcquire(ctx context.Context) (*recipes.Lease, error)
-	Participants(ctx context.Context) ([]recipes.Participant, error)
-}
-
-// families are the recipes by the verb that makes one.
-var families = map[string]func(c *framework.Client, path string, opts ...recipes.Option) recipe{
-	"mutex": func(c *framework.Client, path string, opts ...recipes.Option) recipe {
-		return recipes.NewInterProcessMutex(c, path, opts...)
-	},
-}
-
-// A goLock is a lock of a Go peer with the lease that it has given last.
+// A goLock is a lock of a Go peer with what it holds.
 type goLock struct {
 	peer   *goPeer
 	client *framework.Client
-	family string
 	id     string
 	path   string
+	open   opener
+	alone  bool    // whoever holds it has nobody beside him
+	other  *goLock // the other side of a read-write lock, of the same owner
 
 	mu   sync.Mutex
 	lock recipe
 	held *held
 }
 
-// held is a lease with what its holder takes at the grant and uses later.
+// held is what was acquired at once, with what its holder takes at the grant
+// and uses later.
 type held struct {
-	lease *recipes.Lease
-	ctx   context.Context // of the lease
-	check framework.Op
+	leases recipes.Leases
+	lease  *recipes.Lease  // the first
+	ctx    context.Context // of lease
+	check  framework.Op
 }
 
-func (s *goPeer) newLock(family, id, path string) error {
+func newHeld(leases ...*recipes.Lease) *held {
+	first := leases[0]
+	return &held{leases: leases, lease: first, ctx: first.Context(context.Background()), check: first.Check()}
+}
+
+func (h *held) release() error { return h.leases.Release() }
+
+func (s *goPeer) newLocks(verb, id, path string, rest []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.client == nil {
 		return fmt.Errorf("%w: not connected", errUsage)
 	}
-	l := &goLock{peer: s, client: s.client, family: family, id: id, path: path}
-	l.make()
-	s.locks[id] = l
+	ls, err := families[verb](s, s.client, id, path, rest)
+	if err != nil {
+		return err
+	}
+	for _, l := range ls {
+		l.make()
+		s.locks[l.id] = l
+	}
+	return nil
+}
+
+// sides returns the lock of an ID, or both sides of a read-write lock.
+func (s *goPeer) sides(id string) []*goLock {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.locks[id]; l != nil {
+		return []*goLock{l}
+	}
+	if r := s.locks[id+readSide]; r != nil {
+		return []*goLock{r, r.other}
+	}
 	return nil
 }
 
@@ -99,33 +110,45 @@ func (s *goPeer) newLock(family, id, path string) error {
 func (l *goLock) make(opts ...recipes.Option) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lock = families[l.family](l.client, l.path, opts...)
+	l.lock = l.open(l.client, l.path, opts...)
 }
 
-func (s *goPeer) revoke(path string) error {
+// revoke asks plainly, or with a reason, or with that and by force after a time.
+func (s *goPeer) revoke(path string, how []string) error {
+	var opts []recipes.RevokeOption
+	if len(how) > 0 {
+		opts = append(opts, recipes.WithReason(how[0]))
+	}
+	if len(how) > 1 {
+		d, err := milliseconds(how[1])
+		if err != nil {
+			return err
+		}
+		opts = append(opts, recipes.WithDeadline(d), recipes.WithForce())
+	}
 	s.mu.Lock()
 	c := s.client
 	s.mu.Unlock()
-	return recipes.Revoke(context.Background(), c, path)
+	return recipes.Revoke(context.Background(), c, path, opts...)
 }
 
 func (l *goLock) run(verb string, args []string) ([]string, error) {
 	switch {
 	case verb == "acquire" && len(args) == 1:
-		return l.acquire(args[0])
+		return l.acquire(args[0], "1")
+	case verb == "acquire" && len(args) == 2:
+		return l.acquire(args[0], args[1])
 	case verb == "release":
 		h, err := l.holding()
 		if err != nil {
 			return nil, err
 		}
-		return nil, h.lease.Release()
+		return nil, h.release()
 	case verb == "participants":
 		return l.participants()
 	case verb == "revocable":
 		l.revocable()
 		return nil, nil
-	case verb == "contend" && len(args) == 3:
-		return l.contend(args[0], args[1], args[2])
 	case verb == "token":
 		h, err := l.holding()
 		if err != nil {
@@ -155,22 +178,42 @@ func (l *goLock) recipe() recipe {
 	return l.lock
 }
 
-func (l *goLock) acquire(wait string) ([]string, error) {
+func (l *goLock) acquire(wait, permits string) ([]string, error) {
 	d, err := milliseconds(wait)
 	if err != nil {
 		return nil, err
 	}
-	lease, err := l.get(d)
+	n, err := strconv.Atoi(permits)
+	if err != nil {
+		return nil, err
+	}
+	h, err := l.get(l.owner(), d, n)
 	at := Monotonic()
 	if err != nil {
 		return nil, err
 	}
-	h := &held{lease: lease, ctx: lease.Context(context.Background()), check: lease.Check()}
 	l.mu.Lock()
 	l.held = h
 	l.mu.Unlock()
 	go l.tellEnd(h)
-	return []string{lease.Path(), strconv.FormatInt(lease.Token(), 10), strconv.FormatInt(int64(at), 10)}, nil
+	var reply []string
+	for _, lease := range h.leases {
+		reply = append(reply, lease.Path(), strconv.FormatInt(lease.Token(), 10))
+	}
+	return slices.Insert(reply, 2, strconv.FormatInt(int64(at), 10)), nil
+}
+
+// owner returns the context that stands for who holds the other side, if he
+// does.
+func (l *goLock) owner() context.Context {
+	if l.other == nil {
+		return context.Background()
+	}
+	h, err := l.other.holding()
+	if err != nil || h.lease.Err() != nil {
+		return context.Background()
+	}
+	return h.ctx
 }
 
 // tellEnd makes an event of the end of a lease's context.
@@ -181,17 +224,33 @@ func (l *goLock) tellEnd(h *held) {
 }
 
 // get acquires as a peer is asked to: 0 is not to wait, negative for ever.
-func (l *goLock) get(wait time.Duration) (*recipes.Lease, error) {
-	ctx := context.Background()
-	if wait == 0 {
-		return l.recipe().TryAcquire(ctx)
-	}
+func (l *goLock) get(ctx context.Context, wait time.Duration, permits int) (*held, error) {
 	if wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	return l.recipe().Acquire(ctx)
+	lock := l.recipe()
+	if s, ok := lock.(*recipes.InterProcessSemaphore); ok {
+		acquire := s.AcquireN
+		if wait == 0 {
+			acquire = s.TryAcquireN
+		}
+		leases, err := acquire(ctx, permits)
+		if err != nil {
+			return nil, err
+		}
+		return newHeld(leases...), nil
+	}
+	acquire := lock.Acquire
+	if wait == 0 {
+		acquire = lock.TryAcquire
+	}
+	lease, err := acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newHeld(lease), nil
 }
 
 func (l *goLock) participants() ([]string, error) {
@@ -204,65 +263,8 @@ func (l *goLock) participants() ([]string, error) {
 }
 
 func (l *goLock) revocable() {
-	l.make(recipes.WithRevocationListener(func(*recipes.Lease) { l.peer.say("*", "revoke", l.id) }))
-}
-
-// contend is the verb: the same turns as those of the Java peer.
-func (l *goLock) contend(turns, inside, seed string) ([]string, error) {
-	n, err := strconv.Atoi(turns)
-	if err != nil {
-		return nil, err
-	}
-	s, err := strconv.ParseUint(seed, 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	random := rand.New(rand.NewPCG(s, 0))
-	var taken []string
-	for len(taken) < n {
-		turn, err := l.turn(random, inside)
-		if err != nil {
-			return nil, err
-		}
-		if turn != "" {
-			taken = append(taken, turn)
-		}
-	}
-	return taken, nil
-}
-
-// turn is one try to get the lock, and one turn if it is got.
-func (l *goLock) turn(random *rand.Rand, inside string) (string, error) {
-	wait := time.Duration(-1)
-	if random.IntN(4) == 0 {
-		wait = time.Duration(random.IntN(8)) * time.Millisecond
-	}
-	lease, err := l.get(wait)
-	switch {
-	case errors.Is(err, recipes.ErrHeld), wait > 0 && errors.Is(err, context.DeadlineExceeded):
-		return "", nil
-	case err != nil:
-		return "", err
-	}
-	turn, err := inTurn(lease, random, inside)
-	if err := errors.Join(err, lease.Release()); err != nil {
-		return "", err
-	}
-	time.Sleep(time.Duration(random.IntN(500_000)))
-	return turn, nil
-}
-
-// inTurn is the part of a turn that nobody else may be in.
-func inTurn(lease *recipes.Lease, random *rand.Rand, inside string) (string, error) {
-	began := Monotonic()
-	f, err := os.OpenFile(inside, os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("%s %w", lease.Path(), errOverlap)
-	}
-	if err != nil {
-		return "", err
-	}
-	time.Sleep(time.Duration(random.IntN(500_000)))
-	err = errors.Join(f.Close(), os.Remove(inside))
-	return fmt.Sprintf("%d:%d:%d", lease.Token(), began, Monotonic()), err
+	l.make(recipes.WithRevocationListener(func(lease *recipes.Lease) {
+		request, _ := lease.Revocation()
+		l.peer.say("*", "revoke", l.id, request.Reason)
+	}))
 }

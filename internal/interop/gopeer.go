@@ -125,10 +125,12 @@ func (s *goPeer) run(verb string, args []string) ([]string, error) {
 		return s.connect(args[0], args[1])
 	case verb == "disconnect":
 		return nil, s.disconnect()
-	case families[verb] != nil && len(args) == 2:
-		return nil, s.newLock(verb, args[0], args[1])
-	case verb == "revoke" && len(args) == 1:
-		return nil, s.revoke(args[0])
+	case families[verb] != nil && len(args) >= 2:
+		return nil, s.newLocks(verb, args[0], args[1], args[2:])
+	case verb == "contend" && len(args) >= 3:
+		return nil, s.contend(args[0], args[1], args[2], args[3:]...)
+	case verb == "revoke" && len(args) > 0:
+		return nil, s.revoke(args[0], args[1:])
 	case len(args) == 0:
 		return nil, fmt.Errorf("%w: %s", errUsage, verb)
 	}

@@ -16,7 +16,7 @@ import (
 //go:embed Peer.java
 var peerJava []byte
 
-// ErrNotInstalled is matched by StartJava's errors if something is absent. The
+// ErrNotInstalled is matched by the errors of StartJava and StartKazoo if something is absent. The
 // text names the Debian package to install.
 var ErrNotInstalled = errors.New("interop: not installed")
 

@@ -282,7 +282,7 @@ func (p *Peer) WaitStopped(ctx context.Context) error { return proc.WaitStopped(
 // Resume lets a stopped process go on (SIGCONT).
 func (p *Peer) Resume() error { return proc.Signal(p.cmd.Process, syscall.SIGCONT) }
 
-// String returns what the peer is, "go" or "java".
+// String returns what the peer is, "go", "java" or "kazoo".
 func (p *Peer) String() string { return p.name }
 
 // PID returns the process's ID.

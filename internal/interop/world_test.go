@@ -4,6 +4,7 @@ package interop_test
 
 import (
 	"errors"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,10 +67,8 @@ func newWorld(t *testing.T, addr string) *world {
 	must(t, c.WaitConnected(within(t)))
 	w := &world{addr: addr, observer: c}
 	t.Cleanup(func() {
-		for _, lock := range w.children(t, "/locks") {
-			if left := w.children(t, "/locks/"+lock); len(left) > 0 {
-				t.Errorf("nodes are left at %s: %q", lock, left)
-			}
+		if left := w.ephemerals(t, "/locks"); len(left) > 0 {
+			t.Errorf("nodes are left: %v", left)
 		}
 	})
 	return w
@@ -85,18 +84,77 @@ func (w *world) children(t *testing.T, root string) []string {
 	return names
 }
 
-// waitLine waits until there are n contenders in a lock's line.
-func (w *world) waitLine(t *testing.T, root string, n int) {
+// ephemerals lists the ephemeral nodes at and below a path, and their sessions.
+func (w *world) ephemerals(t *testing.T, at string) map[string]int64 {
+	t.Helper()
+	names, stat, err := w.observer.Children(within(t), at)
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil
+	}
+	must(t, err)
+	if stat.EphemeralOwner != 0 {
+		return map[string]int64{at: stat.EphemeralOwner}
+	}
+	found := make(map[string]int64)
+	for _, name := range names {
+		maps.Copy(found, w.ephemerals(t, framework.JoinPath(at, name)))
+	}
+	return found
+}
+
+// waitEmpty waits until nobody holds a lock or waits for it.
+func (w *world) waitEmpty(t *testing.T, root string) {
+	t.Helper()
+	w.wait(t, func() (bool, any) {
+		left := w.ephemerals(t, root)
+		return len(left) == 0, left
+	})
+}
+
+// waitEmptyBut waits until there is one node, of who holds the lock.
+func (w *world) waitEmptyBut(t *testing.T, root, holder string) {
+	t.Helper()
+	w.wait(t, func() (bool, any) {
+		left := w.ephemerals(t, root)
+		return len(left) == 1 && left[holder] != 0, left
+	})
+}
+
+// waitWaiting waits until there are n who wait for the lock of a user, which
+// somebody holds.
+func (w *world) waitWaiting(t *testing.T, u *user, n int) {
+	t.Helper()
+	f := u.family
+	w.wait(t, func() (bool, any) {
+		names := w.children(t, u.root+f.waiters)
+		if f.holderInLine {
+			return len(names) == n+1, names
+		}
+		return len(names) == n, names
+	})
+}
+
+// wait polls until something is the case, or says what is instead.
+func (w *world) wait(t *testing.T, is func() (bool, any)) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		names := w.children(t, root)
-		if len(names) == n {
+		ok, instead := is()
+		if ok {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d contenders at %s, want %d: %q", len(names), root, n, names)
+			t.Fatalf("waited in vain, there is %v", instead)
 		}
 	}
+}
+
+// waitLine waits until there are n contenders in a lock's line.
+func (w *world) waitLine(t *testing.T, root string, n int) {
+	t.Helper()
+	w.wait(t, func() (bool, any) {
+		names := w.children(t, root)
+		return len(names) == n, names
+	})
 }
 
 // root is a lock's path of the test's own.
@@ -149,22 +207,31 @@ func connect(t *testing.T, p *interop.Peer, addr string, timeout time.Duration) 
 // A user is a peer with one lock.
 type user struct {
 	*session
-	lock string
+	*family
+	lock string // its ID, for the verbs
 	root string
+}
+
+// user makes a lock of a family. It goes by id, with the side that the family
+// has.
+func (s *session) user(t *testing.T, f *family, id, root string) *user {
+	t.Helper()
+	_, err := s.Do(within(t), f.verb, append([]string{id, root}, f.args...)...)
+	must(t, err)
+	return &user{session: s, family: f, lock: id + f.side, root: root}
 }
 
 func (s *session) mutex(t *testing.T, lock, root string) *user {
 	t.Helper()
-	_, err := s.Do(within(t), "mutex", lock, root)
-	must(t, err)
-	return &user{session: s, lock: lock, root: root}
+	return s.user(t, mutexes, lock, root)
 }
 
 // A grant is the answer to acquire.
 type grant struct {
-	path  string
+	path  string // of the first node, and its token
 	token int64
 	at    time.Duration
+	nodes []string // all
 }
 
 // attempt begins to acquire; forever and try are special times.
@@ -189,7 +256,16 @@ func granted(t *testing.T, c *interop.Call) grant {
 	at, err := strconv.ParseInt(m.Word(2), 10, 64)
 	must(t, err)
 	g.at = time.Duration(at)
+	g.nodes = []string{g.path}
+	for i := 3; i < len(m.Words); i += 2 {
+		g.nodes = append(g.nodes, m.Words[i])
+	}
 	return g
+}
+
+// attemptMany is attempt for a number of permits.
+func (u *user) attemptMany(wait time.Duration, permits int) *interop.Call {
+	return u.Start("acquire", u.lock, strconv.FormatInt(wait.Milliseconds(), 10), strconv.Itoa(permits))
 }
 
 func (u *user) acquire(t *testing.T) grant {
