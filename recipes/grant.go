@@ -33,7 +33,6 @@ func (d *demand) take(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
-	d.tell(WaitGranted, nil)
 	d.granted, err = d.hold(ctx, paths, token)
 	return err
 }

@@ -115,59 +115,6 @@ func TestPermitOptions(t *testing.T) {
 	})
 }
 
-func TestExplainPermits(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(w *world) {
-		c := w.client()
-		s := recipes.NewInterProcessSemaphore(c, root, recipes.FixedLimit(2))
-		e, err := s.Explain(w.ctx)
-		if err != nil || e.Exists || e.Path != root {
-			t.Errorf("of a path that does not exist: %+v, %v", e, err)
-		}
-		for _, path := range []string{permitsOf + "/workid", lineOf + "/0", permitsOf + "/lease-0000000000", lineOf + "/lock-0000000000"} {
-			w.put(c, path)
-		}
-		held := w.acquireN(s, 2)
-		waiting := w.wish(w.semaphore(2), 2)
-		if e, err = s.Explain(w.ctx); err != nil {
-			t.Fatal(err)
-		}
-		if len(e.Holders) != 2 || len(e.Waiting) != 1 || len(e.Dead) != 2 || e.Unread != 0 || len(e.Own()) != 2 ||
-			!slices.Equal(e.Foreign, []string{"locks/0", "leases/workid"}) {
-			t.Errorf("Explain: %+v", e)
-		}
-		wantText(t, e, "lock "+root+": 2 of 2 permits are out, 1 wait\n", `foreign: "locks/0"`, "dead: lease-0000000000", "dead: lock-0000000000")
-		w.releaseAll(held)
-		w.releaseAll(w.waitAll(waiting))
-	})
-}
-
-// A wait for permits is told from the line to the grant, and by the path of
-// the semaphore.
-func TestPermitWaitListener(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(w *world) {
-		held := w.acquireN(w.semaphore(2), 2)
-		first := w.wish(w.semaphore(2), 1)
-		var told []string
-		listener := recipes.WithWaitListener(func(v recipes.Wait) {
-			told = append(told, fmt.Sprintf("%s %s %d", v.Lock, v.Event, v.Ahead))
-		})
-		waiting := w.wish(w.semaphore(2, listener), 2)
-		w.release(held[0])
-		w.settle()
-		single := w.waitAll(first)
-		w.release(held[1])
-		w.settle()
-		w.releaseAll(single)
-		w.releaseAll(w.waitAll(waiting))
-		want := []string{root + " joined 1", root + " moved 0", root + " granted 0"}
-		if !slices.Equal(told, want) {
-			t.Errorf("the listener was told %q, want %q", told, want)
-		}
-	})
-}
-
 // One permit is taken away by force, and goes to the next.
 func TestForcedPermit(t *testing.T) {
 	t.Parallel()
