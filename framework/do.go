@@ -62,8 +62,8 @@ func (o *operation) try(ctx context.Context, try func(ctx context.Context, c *co
 func (o *operation) send(ctx context.Context, c *conn, calls ...*call) error {
 	err := c.roundTrip(ctx, calls...)
 	if first := calls[0]; first.answered() {
-		if first.err != nil {
-			return first.outcome()
+		if first.err != nil || len(calls) == 1 {
+			return first.outcome() // also if ctx ended just before it came
 		}
 		return err // of the others
 	}
