@@ -85,7 +85,12 @@ func (g *game) openResources(ctx context.Context) (closeAll func(), err error) {
 		return nil, err
 	}
 	undo = append(undo, func() { os.RemoveAll(g.dir) })
-	root, err := os.OpenRoot(g.dir)
+	// The database is not among the pages, or a PUT could replace it.
+	pages := filepath.Join(g.dir, "pages")
+	if err := os.Mkdir(pages, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(pages)
 	if err != nil {
 		return nil, err
 	}
