@@ -48,14 +48,7 @@ func KeepOrder() MultiOption {
 // used, is the error of every call that would do I/O.
 func NewInterProcessMultiLock(locks []InterProcessLock, opts ...MultiOption) *InterProcessMultiLock {
 	var s multiSettings
-	var err error
-	for i, o := range opts {
-		if o == nil {
-			err = fmt.Errorf("%w: option %d is nil", framework.ErrInvalidOption, i)
-			continue
-		}
-		o(&s)
-	}
+	err := apply(&s, opts)
 	ordered, unusable := rankLocks(locks, s.keepOrder)
 	if err = errors.Join(err, unusable); err != nil {
 		return &InterProcessMultiLock{err: fmt.Errorf("recipes: multi lock: %w", bare{err})}

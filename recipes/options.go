@@ -26,17 +26,25 @@ type settings struct {
 
 func newSettings(opts []Option) settings {
 	s := settings{data: hostAndPID()}
-	for i, o := range opts {
-		if o == nil {
-			s.err = fmt.Errorf("%w: option %d is nil", framework.ErrInvalidOption, i)
-			continue
-		}
-		o(&s)
-	}
+	err := apply(&s, opts)
+	s.err = both(s.err, err)
 	if s.err == nil && isRequest(s.data) {
 		s.err = fmt.Errorf("%w: data %q is a request for revocation", framework.ErrInvalidOption, s.data)
 	}
 	return s
+}
+
+// apply lets opts change s. That one of them is nil is an error, and the others
+// count all the same.
+func apply[S any, O ~func(*S)](s *S, opts []O) (err error) {
+	for i, o := range opts {
+		if o == nil {
+			err = fmt.Errorf("%w: option %d is nil", framework.ErrInvalidOption, i)
+			continue
+		}
+		o(s)
+	}
+	return err
 }
 
 // WithData sets what the contenders' nodes hold, for people and tools that
@@ -49,8 +57,9 @@ func WithData(data []byte) Option {
 // WithRevocationListener sets a function that hears when somebody asks for
 // the lock with [Revoke], or with Curator's Revoker. It is called with the
 // lease that was granted first, which knows the request, see
-// [Lease.Revocation]; once for each request, on a goroutine of its own. The client's Close waits for it, so it must not call Close. Nothing
-// ends unless the listener ends it; see [EndWhenRevoked] for the other way.
+// [Lease.Revocation]; once for each request, on a goroutine of its own. The
+// client's Close waits for it, so it must not call Close. Nothing ends unless
+// the listener ends it; see [EndWhenRevoked] for the other way.
 func WithRevocationListener(f func(*Lease)) Option {
 	return func(s *settings) {
 		if f == nil {

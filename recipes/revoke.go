@@ -66,14 +66,11 @@ func WithForce() RevokeOption {
 // error wraps [framework.ErrNoNode] if there is nobody to ask.
 func Revoke(ctx context.Context, client *framework.Client, path string, opts ...RevokeOption) error {
 	r := &revocation{client: client, path: path}
-	for i, o := range opts {
-		if o == nil {
-			r.refuse(fmt.Errorf("option %d is nil", i))
-			continue
-		}
-		o(r)
+	err := apply(r, opts)
+	if err == nil {
+		err = r.validate()
 	}
-	if err := r.validate(); err != nil {
+	if err != nil {
 		return fmt.Errorf("recipes: revoke %s: %w", path, err)
 	}
 	if err := r.run(ctx, len(opts) == 0); err != nil {
