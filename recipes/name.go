@@ -33,7 +33,7 @@ func parseContender(label, child string) (contender, bool) {
 }
 
 // labels are those of all recipes' nodes: of what can be asked for by [Revoke].
-var labels = []string{"lock-", "__READ__", "__WRIT__", "lease-"}
+var labels = []string{mutexRule.label, readRule.label, writeRule.label, leaseRule.label}
 
 // isContender reports whether a recipe of this package can have made a node
 // of that name.
