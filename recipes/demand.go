@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/batonzk/baton/framework"
 )
@@ -78,15 +77,11 @@ func (d *demand) short(err error, v *view) error {
 	if errors.Is(err, errAgain) {
 		return err
 	}
-	how := ""
-	if !d.try {
-		how = fmt.Sprintf("waited %v, ", time.Since(d.joined).Round(time.Millisecond))
-	}
 	whose := ""
 	if v.ours {
 		whose = " (all by this client)"
 	}
-	return fmt.Errorf("%w: %sfirst in line, wants %d permits, %d of %d are out%s", bare{err}, how, d.n, v.out, v.limit.value, whose)
+	return fmt.Errorf("%w: %sfirst in line, wants %d permits, %d of %d are out%s", bare{err}, d.waited(), d.n, v.out, v.limit.value, whose)
 }
 
 // look reads the limit and what is out.
@@ -107,20 +102,6 @@ func (d *demand) look(ctx context.Context, watching bool, v *view) error {
 		return err
 	}
 	return d.count(ctx, v, d.permits.line.contenders(children))
-}
-
-// children lists the children of the line's root, none if there is no root,
-// with a watch if that is asked for.
-func (l *line) children(ctx context.Context, watching bool) (names []string, w *framework.Watch, err error) {
-	if watching {
-		names, _, w, err = l.client.ChildrenW(ctx, l.path)
-	} else {
-		names, _, err = l.client.Children(ctx, l.path)
-	}
-	if says(ctx, err, framework.ErrNoNode) {
-		err = nil
-	}
-	return names, w, err
 }
 
 // count counts the permits that are out. Only if there seem to be too many it

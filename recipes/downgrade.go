@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/batonzk/baton/framework"
 )
@@ -25,21 +24,14 @@ var errCounterEnd = errors.New("recipes: the path's counter is at its end, so th
 // one was made. That is so if it is in a list made afterwards, since no name is
 // used twice. If it is not, the new node is worth nothing: others may hold, or
 // may have waited for the writer alone and not know of it.
-func (l *line) downgrade(ctx context.Context, writer *hold, try bool) (lease *Lease, err error) {
+func (l *line) downgrade(ctx context.Context, writer *hold, try bool) (*Lease, error) {
 	_, name := framework.SplitPath(writer.path)
 	from, ok := writer.line.rule.parse(name)
 	if !ok || from.seq == math.MaxInt32 {
 		return nil, errCounterEnd
 	}
 	join := func(ctx context.Context) (*place, []string, error) { return l.joinAt(ctx, writer, from) }
-	err = l.passFrom(ctx, try, join, func(p *place) error {
-		h, err := p.grant(ctx)
-		if err == nil {
-			lease = h.first
-		}
-		return err
-	})
-	return lease, err
+	return l.acquireFrom(ctx, try, join)
 }
 
 // joinAt is join at the place of writer, whose name is from.
@@ -59,16 +51,10 @@ func (l *line) joinAt(ctx context.Context, writer *hold, from contender) (*place
 		return nil, nil, withContext(ctx, err)
 	}
 	_, name = framework.SplitPath(c.Path)
-	p := &place{
-		line:    l,
-		path:    c.Path,
-		own:     contender{name: name, label: l.rule.label, seq: from.seq, czxid: c.Stat.Czxid},
-		owner:   c.Stat.EphemeralOwner,
-		session: c.Session,
-		token:   writer.token,
-		joined:  time.Now(),
-		from:    &inheritance{writer: writer, name: from.name},
-	}
+	p := l.newPlace(c)
+	p.own = contender{name: name, label: l.rule.label, seq: from.seq, czxid: c.Stat.Czxid}
+	p.token = writer.token
+	p.from = &inheritance{writer: writer, name: from.name}
 	return p, children, nil
 }
 

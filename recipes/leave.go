@@ -69,20 +69,25 @@ func (l *line) dismiss(ctx context.Context, session *framework.Session, path str
 	return nil
 }
 
+// waited says for how long the place has waited, as the beginning of a message;
+// nothing of one who only tried.
+func (p *place) waited() string {
+	if p.try {
+		return ""
+	}
+	return fmt.Sprintf("waited %v, ", time.Since(p.joined).Round(time.Millisecond))
+}
+
 // explain adds to err what the place was waiting for, and for how long.
-func (p *place) explain(err error, waited time.Duration) error {
+func (p *place) explain(err error) error {
 	if p.behind.Path == "" {
 		return err
-	}
-	how := ""
-	if !p.try {
-		how = fmt.Sprintf("waited %v, ", waited.Round(time.Millisecond))
 	}
 	whose := ""
 	if p.ours {
 		whose = " (held by this client)"
 	}
-	return fmt.Errorf("%w: %s%d ahead, the next is %s of %s%s", bare{err}, how, p.ahead, p.behind.Path, quote(p.behind.Data), whose)
+	return fmt.Errorf("%w: %s%d ahead, the next is %s of %s%s", bare{err}, p.waited(), p.ahead, p.behind.Path, quote(p.behind.Data), whose)
 }
 
 // quote makes a node's data fit for a message.

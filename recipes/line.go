@@ -81,8 +81,13 @@ func (l *line) carried(ctx context.Context) (*leaseContext, bool) {
 
 // acquire joins the line, waits until its turn comes, and returns the first
 // lease of the hold. If try is set it does not wait but fails with ErrHeld.
-func (l *line) acquire(ctx context.Context, try bool) (lease *Lease, err error) {
-	err = l.pass(ctx, try, func(p *place) error {
+func (l *line) acquire(ctx context.Context, try bool) (*Lease, error) {
+	return l.acquireFrom(ctx, try, l.join)
+}
+
+// acquireFrom is acquire from a place that join makes.
+func (l *line) acquireFrom(ctx context.Context, try bool, join joiner) (lease *Lease, err error) {
+	err = l.passFrom(ctx, try, join, func(p *place) error {
 		h, err := p.grant(ctx)
 		if err == nil {
 			lease = h.first
@@ -158,7 +163,7 @@ func (l *line) attempt(ctx context.Context, asked time.Time, try bool, join join
 		if says(ctx, err, errAgain) {
 			p.tell(WaitLost, bare{err})
 		}
-		return p.explain(withContext(ctx, err), time.Since(p.joined))
+		return p.explain(withContext(ctx, err))
 	}
 	return nil
 }
@@ -178,14 +183,7 @@ func (l *line) join(ctx context.Context) (*place, []string, error) {
 	if err != nil {
 		return nil, nil, withContext(ctx, err)
 	}
-	p := &place{
-		line:    l,
-		path:    c.Path,
-		owner:   c.Stat.EphemeralOwner,
-		session: c.Session,
-		token:   c.Stat.Czxid,
-		joined:  time.Now(),
-	}
+	p := l.newPlace(c)
 	_, name := framework.SplitPath(c.Path)
 	own, ok := parseContender(l.rule.label, name)
 	if !ok {
@@ -194,6 +192,32 @@ func (l *line) join(ctx context.Context) (*place, []string, error) {
 	}
 	p.own, p.own.czxid = own, c.Stat.Czxid
 	return p, children, nil
+}
+
+// newPlace returns the place of a node that was just made.
+func (l *line) newPlace(c framework.Created) *place {
+	return &place{
+		line:    l,
+		path:    c.Path,
+		owner:   c.Stat.EphemeralOwner,
+		session: c.Session,
+		token:   c.Stat.Czxid,
+		joined:  time.Now(),
+	}
+}
+
+// children lists the children of the line's root, none if there is no root,
+// with a watch if that is asked for.
+func (l *line) children(ctx context.Context, watching bool) (names []string, w *framework.Watch, err error) {
+	if watching {
+		names, _, w, err = l.client.ChildrenW(ctx, l.path)
+	} else {
+		names, _, err = l.client.Children(ctx, l.path)
+	}
+	if says(ctx, err, framework.ErrNoNode) {
+		err = nil
+	}
+	return names, w, err
 }
 
 // contenders returns those of children that take part, and logs the others.

@@ -38,10 +38,7 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	children, _, err := l.client.Children(ctx, l.path)
-	if says(ctx, err, framework.ErrNoNode) {
-		return []Participant{}, nil
-	}
+	children, _, err := l.children(ctx, false)
 	if err != nil {
 		return nil, err
 	}
