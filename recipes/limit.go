@@ -84,10 +84,11 @@ func (l Limit) now(ctx context.Context) (int, error) {
 	if says(ctx, err, framework.ErrNoNode) {
 		return int(l.count.seed), nil
 	}
-	if err != nil {
-		return 0, err
+	var value int
+	if err == nil {
+		value, err = decodeCount(data)
 	}
-	return decodeCount(data)
+	return value, l.count.failed(ctx, err)
 }
 
 // errLimitChanged says that permits were to be granted by a limit that is not

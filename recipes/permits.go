@@ -90,7 +90,7 @@ func (s *permits) Explain(ctx context.Context) (Explanation, error) {
 	}
 	e, err := s.explain(ctx)
 	if err != nil {
-		return Explanation{}, fmt.Errorf("recipes: explain %s: %w", s.path, withContext(ctx, err))
+		return Explanation{}, fmt.Errorf("recipes: explain %s: %w", s.path, bare{withContext(ctx, err)})
 	}
 	return e, nil
 }

@@ -193,7 +193,7 @@ func TestLimitLoweredBeforeGrant(t *testing.T) {
 	}
 }
 
-// A count that is none ends the wait, with its path.
+// A count that is none ends the wait, with its path, and is what Explain tells.
 func TestLimitBecomesGarbage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(w *world) {
@@ -203,10 +203,16 @@ func TestLimitBecomesGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-waiting.done
-		wantErr(t, "AcquireN", waiting.err)
-		for _, want := range []string{root, countPath, `"many!"`} {
-			if waiting.err != nil && !strings.Contains(waiting.err.Error(), want) {
-				t.Errorf("%q does not say %s", waiting.err, want)
+		_, explained := w.live(1).Explain(w.ctx)
+		for call, err := range map[string]error{"AcquireN": waiting.err, "Explain": explained} {
+			wantErr(t, call, err)
+			for _, want := range []string{root, countPath, `"many!"`} {
+				if err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %q does not say %s", call, err, want)
+				}
+			}
+			if err != nil && strings.Count(err.Error(), "recipes: ") > 1 {
+				t.Errorf("%s: %q names the package more than once", call, err)
 			}
 		}
 		w.releaseAll(held)
