@@ -49,20 +49,30 @@ type world struct {
 func inBubble(t *testing.T, f func(w *world), opts ...embedded.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		opts = append([]embedded.Option{embedded.WithContainerInterval(1000 * time.Hour)}, opts...)
-		srv, err := embedded.Start(opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := newWorld(t, srv, sessionTimeout)
-		w.srv = srv
-		defer srv.Close()
-		defer w.closeClients()
+		w, stop := startWorld(t, opts...)
+		defer stop()
 		f(w)
 		if !t.Failed() {
 			w.checkNothingLeft()
 		}
 	})
+}
+
+// startWorld returns a world with an embedded server, which reaps no containers
+// unless opts say so, and what closes its clients and the server.
+func startWorld(t *testing.T, opts ...embedded.Option) (w *world, stop func()) {
+	t.Helper()
+	opts = append([]embedded.Option{embedded.WithContainerInterval(1000 * time.Hour)}, opts...)
+	srv, err := embedded.Start(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = newWorld(t, srv, sessionTimeout)
+	w.srv = srv
+	return w, func() {
+		defer srv.Close()
+		w.closeClients()
+	}
 }
 
 func newWorld(t *testing.T, servers framework.Ensemble, timeout time.Duration) *world {

@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/recipes"
 )
@@ -27,14 +26,8 @@ func TestRandom(t *testing.T) {
 		script := rapid.SliceOfN(rapid.Custom(drawLockStep), 5, 60).Draw(rt, "script")
 		var problems []string
 		synctest.Test(t, func(t *testing.T) {
-			srv, err := embedded.Start(embedded.WithContainerInterval(1000 * time.Hour))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer srv.Close()
-			w := newWorld(t, srv, sessionTimeout)
-			w.srv = srv
-			defer w.closeClients()
+			w, stop := startWorld(t)
+			defer stop()
 			m := newLockModel(w)
 			for _, s := range script {
 				m.step(s)

@@ -13,7 +13,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/recipes"
 )
@@ -33,14 +32,8 @@ func TestRandomPermits(t *testing.T) {
 		}), 5, 40).Draw(rt, "script")
 		var problems []string
 		synctest.Test(t, func(t *testing.T) {
-			srv, err := embedded.Start(embedded.WithContainerInterval(1000 * time.Hour))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer srv.Close()
-			w := newWorld(t, srv, sessionTimeout)
-			w.srv = srv
-			defer w.closeClients()
+			w, stop := startWorld(t)
+			defer stop()
 			m := &permitModel{world: w, limit: 3}
 			for range 3 {
 				m.clients = append(m.clients, w.client())
