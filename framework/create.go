@@ -72,11 +72,8 @@ func (cr *creation) prepare(path string) error {
 	if cr.createOptions.err != nil {
 		return cr.createOptions.err
 	}
-	valid := path
-	if cr.mode.isSequential() {
-		valid += "0" // the server completes the name
-	}
-	if err := ValidatePath(valid); err != nil {
+	target, err := cr.client.createPath(path, cr.mode)
+	if err != nil {
 		return err
 	}
 	if err := cr.mode.validate(cr.ttl, cr.hasTTL); err != nil {
@@ -88,10 +85,7 @@ func (cr *creation) prepare(path string) error {
 	if cr.protected && path == "/" && !cr.mode.isSequential() {
 		return fmt.Errorf("%w: %q has no name to protect", ErrInvalidPath, path)
 	}
-	cr.target = cr.client.absolute(path)
-	if cr.mode.isSequential() {
-		cr.target = cr.client.prefix + path // also "/", whose child is then all number
-	}
+	cr.target = target
 	cr.parent, _ = SplitPath(cr.target)
 	if cr.acl == nil {
 		cr.acl = cr.client.core.aclFor(cr.target)
@@ -105,6 +99,15 @@ func (cr *creation) prepare(path string) error {
 	var request wire.Record
 	cr.name, request = cr.request()
 	return cr.tooLarge(len(cr.data), request)
+}
+
+// createPath returns the absolute path of a node that is to be created in mode,
+// without the number that completes the name of a sequential one.
+func (c *Client) createPath(path string, mode Mode) (string, error) {
+	if !mode.isSequential() {
+		return c.absolute(path), ValidatePath(path)
+	}
+	return c.prefix + path, ValidatePath(path + "0") // also "/", whose child is then all number
 }
 
 func (cr *creation) request() (wire.OpCode, wire.Record) {

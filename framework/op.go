@@ -95,16 +95,9 @@ func (o Op) failed(err error) error {
 func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
 	acl = slices.Clone(acl)
 	return Op{path: path, size: len(data), make: func(c *Client) (wire.Op, error) {
-		valid := path
-		if mode.isSequential() {
-			valid += "0"
-		}
-		if err := errors.Join(ValidatePath(valid), mode.validate(0, false)); err != nil {
+		full, err := c.createPath(path, mode)
+		if err = errors.Join(err, mode.validate(0, false)); err != nil {
 			return wire.Op{}, err
-		}
-		full := c.absolute(path)
-		if mode.isSequential() {
-			full = c.prefix + path // also "/", whose child is then all number
 		}
 		own := acl
 		if len(own) == 0 {
