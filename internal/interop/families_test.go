@@ -271,7 +271,13 @@ func (s *sides) foreignChild(t *testing.T, f *family) {
 		t.Skip("has a line of its own")
 	}
 	a, b := f.locks(t, s.golang, s.java)
-	child := framework.JoinPath(a.root, "0")
+	s.blocksOnly(t, a, b, framework.JoinPath(a.root, "0"))
+}
+
+// blocksOnly checks that a foreign child keeps the lock from b and not from a,
+// for as long as it is there.
+func (s *sides) blocksOnly(t *testing.T, a, b *user, child string) {
+	t.Helper()
 	_, err := s.observer.Create(within(t), child, nil, framework.WithParents())
 	must(t, err)
 	fails(t, b.attempt(briefly), "timeout")

@@ -154,14 +154,5 @@ func (w *world) setCount(t *testing.T, path string, n uint32) {
 func (s *sides) foreignLease(t *testing.T) {
 	f := semaphores("1")
 	a, b := s.golang.user(t, f, "a", root(t)), s.java.user(t, f, "b", root(t))
-	child := framework.JoinPath(a.root, "leases/0")
-	_, err := s.observer.Create(within(t), child, nil, framework.WithParents())
-	must(t, err)
-	fails(t, b.attempt(briefly), "timeout")
-	a.acquire(t)
-	a.release(t)
-	must(t, s.observer.Delete(within(t), child, framework.AnyVersion))
-	b.acquire(t)
-	b.release(t)
-	s.waitEmpty(t, a.root)
+	s.blocksOnly(t, a, b, framework.JoinPath(a.root, "leases/0"))
 }
