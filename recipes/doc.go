@@ -17,6 +17,12 @@
 //	store.Put(ctx, row, lease.Token())    // fencing outside ZooKeeper
 //	client.Multi(ctx, lease.Check(), op)  // fencing inside ZooKeeper
 //
+// There are [InterProcessMutex], [InterProcessReadWriteLock],
+// [InterProcessSemaphore] and [InterProcessSemaphoreMutex];
+// [InterProcessMultiLock] makes one of several. Participants and Explain, methods
+// of all but the last, tell who holds and who waits, [WithWaitListener] how a wait
+// gets on, and [Revoke] asks a holder to go.
+//
 // # The line
 //
 // Contenders of a lock stand in a line: each makes an ephemeral sequential
