@@ -186,14 +186,18 @@ func (s *strike) removeOwn() embedded.Verdict {
 func TestFaultAtEveryStep(t *testing.T) { strikeEverywhere(t, mutexes, scenarios) }
 
 func TestFaultAtEveryStepOfGrace(t *testing.T) {
-	strikeEverywhere(t, mutexes, []scenario{
-		{name: "grace, path missing", grace: grace, cold: true},
-		{name: "grace, next in line", grace: grace, ahead: 1},
-		{name: "grace, after a crash", grace: grace, crashed: true},
-		{name: "grace, next in line after a crash", grace: grace, ahead: 1, crashed: true},
-		{name: "grace, try", grace: grace, try: true},
-		{name: "grace, try after a crash", grace: grace, try: true, crashed: true},
-	})
+	for _, f := range graceChains {
+		t.Run(f.name, func(t *testing.T) { strikeEverywhere(t, f, graceScenarios) })
+	}
+}
+
+var graceScenarios = []scenario{
+	{name: "grace, path missing", grace: grace, cold: true},
+	{name: "grace, next in line", grace: grace, ahead: 1},
+	{name: "grace, after a crash", grace: grace, crashed: true},
+	{name: "grace, next in line after a crash", grace: grace, ahead: 1, crashed: true},
+	{name: "grace, try", grace: grace, try: true},
+	{name: "grace, try after a crash", grace: grace, try: true, crashed: true},
 }
 
 func TestSemaphoreMutexFaultAtEveryStep(t *testing.T) {
@@ -355,7 +359,7 @@ func (w *world) prepare(sc scenario, m recipes.InterProcessLock, others *sync.Wa
 		w.release(w.acquire(m))
 	}
 	if sc.crashed {
-		w.put(w.clients[1], markers+"/_c_crashed-lock-0000000000")
+		w.put(w.clients[1], markers+"/_c_crashed-"+w.family.label+"0000000000")
 	}
 	if sc.dead {
 		w.put(w.clients[1], w.family.line(root)+"/_c_dead-"+w.family.label, framework.WithMode(framework.PersistentSequential))
