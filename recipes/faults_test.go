@@ -180,6 +180,9 @@ func (s *strike) removeOwn() embedded.Verdict {
 	return embedded.Pass
 }
 
+// working is how long the client under test holds.
+const working = soon / 10
+
 // Rule 5, and no second holder: each fault, at each request that the client under test
 // sends in the course of each scenario. Nobody else holds while it holds,
 // nothing is left, the lock can be had, and the error says what happened.
@@ -284,7 +287,10 @@ func causes(t *testing.T) map[string]error {
 // whether there was such a request.
 func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	c, other := w.client(), w.client()
-	m, later := w.lock(c, sc.options()...), w.rival(other, sc.options()...)
+	if sc.grace > 0 {
+		w.options = []recipes.Option{recipes.GraceAfterCrash(sc.grace)}
+	}
+	m, later := w.lock(c, w.options...), w.rival(other, w.options...)
 	ctx, cancelCause := context.WithCancelCause(w.ctx)
 	cancel := func() { cancelCause(w.cause) }
 	defer cancel()
@@ -303,7 +309,7 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 		if !f.deletes && !(f.early && sc.passes) { // else another may have been granted before this one knows
 			w.granted(root, lease)
 		}
-		time.Sleep(soon / 10)
+		time.Sleep(working)
 		w.checkRelease(step, f, lease)
 	} else {
 		w.checkError(step, sc, f, err)
@@ -312,6 +318,9 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	least := time.Duration(0)
 	if lease != nil && lease.Err() != nil && errors.Is(lease.Err(), recipes.ErrLost) {
 		least = sc.grace // it has failed
+		if sc.passes {
+			least -= working // who was behind it has known for that long
+		}
 	}
 	within := soon
 	switch {
@@ -344,13 +353,6 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	}
 	w.srv.Unsilence()
 	return struck
-}
-
-func (sc *scenario) options() []recipes.Option {
-	if sc.grace == 0 {
-		return nil
-	}
-	return []recipes.Option{recipes.GraceAfterCrash(sc.grace)}
 }
 
 // prepare makes the lock's path and what stands ahead.
