@@ -17,17 +17,23 @@ import (
 // to be given up, where the resource cannot check tokens. It is Chubby's
 // lock-delay. After a release there is no wait.
 //
-// Each holder leaves a marker, a persistent node of the name of its own below
-// <path>.held, beside the lock's path, and takes it away when it releases. A
+// Each holder leaves a marker, a persistent node of the name that it had in line,
+// below <path>.held, beside the lock's path, and takes it away when it releases. A
 // contender whose turn has come and who finds a marker waits, with its place
 // kept, until it is gone or has been known to this lock value for d, by this
 // process's own clock. Whoever wants the lock to open earlier can delete the
 // marker. TryAcquire fails with [ErrHeld] meanwhile, and says for how long; it
 // does not wait, so that the time counts only between calls on one lock value.
 //
+// Of a read-write lock a writer that failed closes both sides, a reader that
+// failed only that of the writers. A writer that became a reader counts as a
+// writer until it releases the write lease.
+//
 // A grant then costs one more round trip, and so does a release. All
 // contenders of a lock need the option, with the same d; Curator has nothing
-// like it. Mutexes support it; a lock that does not refuses to be used.
+// like it. All locks have it but [InterProcessSemaphore], which refuses to be
+// used with it: where several may hold, a marker does not tell that its holder
+// has failed.
 func GraceAfterCrash(d time.Duration) Option {
 	return func(s *settings) {
 		if d <= 0 {
