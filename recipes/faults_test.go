@@ -18,10 +18,11 @@ type scenario struct {
 	name string
 	// ahead is how many others hold or wait when the client under test comes.
 	// Each holds for a second.
-	ahead int
-	dead  bool // a dead contender stands ahead of all
-	cold  bool // the lock's path does not exist yet
-	try   bool // instead of waiting
+	ahead  int
+	hidden bool // the client under test may not read their nodes
+	dead   bool // a dead contender stands ahead of all
+	cold   bool // the lock's path does not exist yet
+	try    bool // instead of waiting
 	// do is what the client under test does, if it is more than acquire or try.
 	do func(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error)
 	// loses says that do holds another lease meanwhile, which a fault may end.
@@ -38,6 +39,7 @@ var scenarios = []scenario{
 	{name: "free"},
 	{name: "next in line", ahead: 1},
 	{name: "third in line", ahead: 2},
+	{name: "behind one that may not be read", ahead: 1, hidden: true},
 	{name: "behind a dead one", dead: true},
 	{name: "behind a dead and a living one", dead: true, ahead: 1},
 	{name: "try, free", try: true},
@@ -286,7 +288,7 @@ func causes(t *testing.T) map[string]error {
 // strikeAt runs the scenario with the fault at one request, and reports
 // whether there was such a request.
 func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
-	c, other := w.client(), w.client()
+	c, other := w.client(), w.other(sc)
 	if sc.grace > 0 {
 		w.options = []recipes.Option{recipes.GraceAfterCrash(sc.grace)}
 	}
@@ -353,6 +355,14 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	}
 	w.srv.Unsilence()
 	return struck
+}
+
+// other returns the client of those who stand ahead.
+func (w *world) other(sc scenario) *framework.Client {
+	if sc.hidden {
+		return w.secretive()
+	}
+	return w.client()
 }
 
 // prepare makes the lock's path and what stands ahead.
