@@ -268,7 +268,7 @@ type lockModel struct {
 	grants   []*modelGrant // not given back
 	past     []*modelGrant // all, with a grace
 	waiters  map[*waiter]struct{}
-	tokens   map[string]tokenOf // of the last exclusive holder
+	tokens   map[string]tokenOf   // of the last exclusive holder
 	expired  map[int64]time.Time  // sessions, by force
 	deleted  map[string]time.Time // nodes
 	problems []string
