@@ -62,7 +62,7 @@ func operations() []anOperation {
 			return err
 		}},
 		{"multi", true, func(ctx context.Context, c *framework.Client) error {
-			_, err := c.Multi(ctx, framework.CheckOp("/n", framework.AnyVersion))
+			_, err := c.Multi(ctx, framework.SetOp("/n", nil, framework.AnyVersion))
 			return err
 		}},
 		{"delete", true, func(ctx context.Context, c *framework.Client) error {

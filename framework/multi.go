@@ -27,8 +27,8 @@ type Result struct {
 //
 // A Multi whose reply was lost is not tried again, since that could execute
 // it twice: [Error.Unknown] is then set. One that creates a node with
-// [Op.Protected] is. Without ops it succeeds, with no results, if a server
-// answers.
+// [Op.Protected] is, and one that only checks. Without ops it succeeds, with
+// no results, if a server answers.
 func (c *Client) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 	m := multi{operation: operation{client: c, name: wire.OpMulti, ops: len(ops)}, parts: ops}
 	if err := m.prepare(); err != nil {
@@ -51,6 +51,7 @@ type multi struct {
 	parts   []Op
 	request wire.MultiRequest
 	marked  []markedPart
+	changes bool     // it does more than to check
 	sentIn  *Session // the session in which it was last sent
 	made    bool     // it was executed
 	failed  int      // index of the part that made it fail
@@ -73,6 +74,7 @@ func (m *multi) prepare() error {
 		if err != nil {
 			return m.blame(i, err)
 		}
+		m.changes = m.changes || w.Code != wire.OpCheck
 		m.request.Ops = append(m.request.Ops, w)
 		size += part.size
 	}
@@ -116,6 +118,7 @@ func (m *multi) execute(ctx context.Context, c *conn) error {
 	m.sentIn = c.session
 	var r wire.MultiResponse
 	err := m.send(ctx, c, newCall(wire.OpMulti, &m.request, &r))
+	m.unknown = m.unknown && m.changes
 	if m.unknown && len(m.marked) == 0 {
 		return &finalError{err}
 	}

@@ -158,7 +158,7 @@ func TestMultiLost(t *testing.T) {
 		hooked := connect(t, srv, framework.WithHooks(&done))
 		for _, c := range []*framework.Client{c, hooked} {
 			srv.LoseReply(isOp("multi"))
-			_, err := c.Multi(t.Context(), framework.CheckOp("/", framework.AnyVersion), framework.CheckOp("/zookeeper", framework.AnyVersion))
+			_, err := c.Multi(t.Context(), framework.SetOp("/", nil, framework.AnyVersion), framework.CheckOp("/zookeeper", framework.AnyVersion))
 			var e *framework.Error
 			if !errors.As(err, &e) || e.Path != "" || !strings.HasPrefix(err.Error(), "multi of 2: ") {
 				t.Fatal(err)
@@ -169,6 +169,22 @@ func TestMultiLost(t *testing.T) {
 		}
 		if _, err := hooked.Multi(t.Context(), framework.CheckOp("/none", 0)); err == nil || done.last().Path != "/none" {
 			t.Fatalf("hook was told %+v", done.last())
+		}
+	})
+}
+
+// TestMultiOfChecksLost: one that changes nothing is asked again.
+func TestMultiOfChecksLost(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv)
+		srv.LoseReply(isOp("multi"))
+		if _, err := c.Multi(t.Context(), framework.CheckOp("/", framework.AnyVersion)); err != nil {
+			t.Error(err)
+		}
+		srv.LoseReply(isOp("multi"))
+		_, err := c.Multi(t.Context(), framework.CheckOp("/", 7))
+		if !errors.Is(err, framework.ErrBadVersion) || framework.IsUnknown(err) {
+			t.Error(err)
 		}
 	})
 }

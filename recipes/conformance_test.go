@@ -42,6 +42,8 @@ var conformance = map[string]func(w *world){
 	"cut at every write":      func(w *world) { w.conformCuts((*link).cutAtWrite) },
 	"cut at every read":       func(w *world) { w.conformCuts((*link).cutAtRead) },
 	"cancelled at every step": conformCancels,
+	"grace":                   conformGrace,
+	"not to be read":          conformHidden,
 }
 
 // conformers returns the tests by their names, those of all kinds of locks.
@@ -502,4 +504,35 @@ func conformCancels(w *world) {
 	w.shortly("only the holder is left", func() bool { return len(w.nodes(observer, root)) == 1 })
 	w.release(lease)
 	w.release(w.acquire(m))
+}
+
+// A lock stays closed after a failure, and not after a release.
+func conformGrace(w *world) {
+	outsider := w.client()
+	grace := recipes.GraceAfterCrash(w.timeout / 4)
+	failed := w.acquire(w.fresh(grace))
+	as := w.queue(w.fresh(grace), w.fresh(grace))
+	began := time.Now()
+	w.remove(outsider, failed.Path())
+	<-failed.Done()
+	w.returned(failed)
+	next := w.wait(as[0])
+	if took := time.Since(began); took < w.timeout/4 {
+		w.Errorf("let in %v after the failure", took)
+	}
+	w.release(next)
+	w.release(w.wait(as[1]))
+	if left := w.children(outsider, markers); len(left) > 0 {
+		w.Errorf("markers are left: %v", left)
+	}
+}
+
+// One waits behind a node that it may not read.
+func conformHidden(w *world) {
+	holder := w.acquire(w.lock(w.secretive()))
+	as := w.queue(w.fresh(), w.lock(w.secretive()), w.fresh())
+	w.release(holder)
+	for _, a := range as {
+		w.release(w.wait(a))
+	}
 }

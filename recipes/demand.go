@@ -56,6 +56,9 @@ func (d *demand) round(ctx context.Context, watching bool) error {
 	}
 	switch {
 	case v.out+d.n <= v.limit.value:
+		if err := d.claim(ctx); err != nil {
+			return err
+		}
 		return d.take(ctx, &v)
 	case d.try:
 		return d.short(ErrHeld, &v)

@@ -19,9 +19,9 @@
 //
 // There are [InterProcessMutex], [InterProcessReadWriteLock],
 // [InterProcessSemaphore] and [InterProcessSemaphoreMutex];
-// [InterProcessMultiLock] makes one of several. Participants and Explain, methods
-// of all but the last, tell who holds and who waits, [WithWaitListener] how a wait
-// gets on, and [Revoke] asks a holder to go.
+// [InterProcessMultiLock] makes one of several. The methods Participants and
+// Explain tell who holds and who waits, [WithWaitListener] how a wait gets on, and
+// [Revoke] asks a holder to go.
 //
 // # The line
 //

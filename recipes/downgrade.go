@@ -77,6 +77,6 @@ func (p *place) inherit(children []string) error {
 	if err := p.from.writer.look(); err != nil {
 		return err
 	}
-	p.from = nil // from now on it has the place, whatever becomes of the writer
+	p.from, p.heir = nil, true // from now on it has the place, whatever becomes of the writer
 	return nil
 }

@@ -433,7 +433,7 @@ func becomeReader(ctx context.Context, w *world, m recipes.InterProcessLock) (*r
 func becomeReaderBefore(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error) {
 	read := w.readers(w.clients[0])
 	return w.become(ctx, m.Acquire, read.Acquire, func() {
-		go func() { w.release(w.acquire(w.rival(w.clients[1]))) }()
+		go func() { w.release(w.acquire(w.rival(w.clients[1], w.options...))) }()
 		time.Sleep(moment)
 	})
 }
@@ -444,7 +444,7 @@ func tryBecomeReader(ctx context.Context, w *world, m recipes.InterProcessLock) 
 }
 
 func (w *world) readers(c *framework.Client) *recipes.ReadLock {
-	return recipes.NewInterProcessReadWriteLock(c, root).ReadLock()
+	return recipes.NewInterProcessReadWriteLock(c, root, w.options...).ReadLock()
 }
 
 type acquire func(ctx context.Context) (*recipes.Lease, error)
@@ -467,5 +467,7 @@ func TestDowngradeFaultAtEveryStep(t *testing.T) {
 		{name: "after another", do: becomeReader, loses: true, ahead: 1},
 		{name: "before another", do: becomeReaderBefore, loses: true, passes: true},
 		{name: "try", do: tryBecomeReader, loses: true, try: true},
+		{name: "with a grace", do: becomeReader, loses: true, grace: grace},
+		{name: "with a grace, before another", do: becomeReaderBefore, loses: true, passes: true, grace: grace},
 	})
 }

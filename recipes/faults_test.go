@@ -18,10 +18,11 @@ type scenario struct {
 	name string
 	// ahead is how many others hold or wait when the client under test comes.
 	// Each holds for a second.
-	ahead int
-	dead  bool // a dead contender stands ahead of all
-	cold  bool // the lock's path does not exist yet
-	try   bool // instead of waiting
+	ahead  int
+	hidden bool // the client under test may not read their nodes
+	dead   bool // a dead contender stands ahead of all
+	cold   bool // the lock's path does not exist yet
+	try    bool // instead of waiting
 	// do is what the client under test does, if it is more than acquire or try.
 	do func(ctx context.Context, w *world, m recipes.InterProcessLock) (*recipes.Lease, error)
 	// loses says that do holds another lease meanwhile, which a fault may end.
@@ -38,6 +39,7 @@ var scenarios = []scenario{
 	{name: "free"},
 	{name: "next in line", ahead: 1},
 	{name: "third in line", ahead: 2},
+	{name: "behind one that may not be read", ahead: 1, hidden: true},
 	{name: "behind a dead one", dead: true},
 	{name: "behind a dead and a living one", dead: true, ahead: 1},
 	{name: "try, free", try: true},
@@ -180,20 +182,27 @@ func (s *strike) removeOwn() embedded.Verdict {
 	return embedded.Pass
 }
 
+// working is how long the client under test holds.
+const working = soon / 10
+
 // Rule 5, and no second holder: each fault, at each request that the client under test
 // sends in the course of each scenario. Nobody else holds while it holds,
 // nothing is left, the lock can be had, and the error says what happened.
 func TestFaultAtEveryStep(t *testing.T) { strikeEverywhere(t, mutexes, scenarios) }
 
 func TestFaultAtEveryStepOfGrace(t *testing.T) {
-	strikeEverywhere(t, mutexes, []scenario{
-		{name: "grace, path missing", grace: grace, cold: true},
-		{name: "grace, next in line", grace: grace, ahead: 1},
-		{name: "grace, after a crash", grace: grace, crashed: true},
-		{name: "grace, next in line after a crash", grace: grace, ahead: 1, crashed: true},
-		{name: "grace, try", grace: grace, try: true},
-		{name: "grace, try after a crash", grace: grace, try: true, crashed: true},
-	})
+	for _, f := range graceChains {
+		t.Run(f.name, func(t *testing.T) { strikeEverywhere(t, f, graceScenarios) })
+	}
+}
+
+var graceScenarios = []scenario{
+	{name: "grace, path missing", grace: grace, cold: true},
+	{name: "grace, next in line", grace: grace, ahead: 1},
+	{name: "grace, after a crash", grace: grace, crashed: true},
+	{name: "grace, next in line after a crash", grace: grace, ahead: 1, crashed: true},
+	{name: "grace, try", grace: grace, try: true},
+	{name: "grace, try after a crash", grace: grace, try: true, crashed: true},
 }
 
 func TestSemaphoreMutexFaultAtEveryStep(t *testing.T) {
@@ -279,8 +288,11 @@ func causes(t *testing.T) map[string]error {
 // strikeAt runs the scenario with the fault at one request, and reports
 // whether there was such a request.
 func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
-	c, other := w.client(), w.client()
-	m, later := w.lock(c, sc.options()...), w.rival(other, sc.options()...)
+	c, other := w.client(), w.other(sc)
+	if sc.grace > 0 {
+		w.options = []recipes.Option{recipes.GraceAfterCrash(sc.grace)}
+	}
+	m, later := w.lock(c, w.options...), w.rival(other, w.options...)
 	ctx, cancelCause := context.WithCancelCause(w.ctx)
 	cancel := func() { cancelCause(w.cause) }
 	defer cancel()
@@ -299,7 +311,7 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 		if !f.deletes && !(f.early && sc.passes) { // else another may have been granted before this one knows
 			w.granted(root, lease)
 		}
-		time.Sleep(soon / 10)
+		time.Sleep(working)
 		w.checkRelease(step, f, lease)
 	} else {
 		w.checkError(step, sc, f, err)
@@ -308,6 +320,9 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	least := time.Duration(0)
 	if lease != nil && lease.Err() != nil && errors.Is(lease.Err(), recipes.ErrLost) {
 		least = sc.grace // it has failed
+		if sc.passes {
+			least -= working // who was behind it has known for that long
+		}
 	}
 	within := soon
 	switch {
@@ -342,11 +357,12 @@ func (w *world) strikeAt(step int, sc scenario, f fault) (struck bool) {
 	return struck
 }
 
-func (sc *scenario) options() []recipes.Option {
-	if sc.grace == 0 {
-		return nil
+// other returns the client of those who stand ahead.
+func (w *world) other(sc scenario) *framework.Client {
+	if sc.hidden {
+		return w.secretive()
 	}
-	return []recipes.Option{recipes.GraceAfterCrash(sc.grace)}
+	return w.client()
 }
 
 // prepare makes the lock's path and what stands ahead.
@@ -355,7 +371,7 @@ func (w *world) prepare(sc scenario, m recipes.InterProcessLock, others *sync.Wa
 		w.release(w.acquire(m))
 	}
 	if sc.crashed {
-		w.put(w.clients[1], markers+"/_c_crashed-lock-0000000000")
+		w.put(w.clients[1], markers+"/_c_crashed-"+w.family.label+"0000000000")
 	}
 	if sc.dead {
 		w.put(w.clients[1], w.family.line(root)+"/_c_dead-"+w.family.label, framework.WithMode(framework.PersistentSequential))

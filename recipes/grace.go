@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batonzk/baton/framework"
@@ -16,17 +17,23 @@ import (
 // to be given up, where the resource cannot check tokens. It is Chubby's
 // lock-delay. After a release there is no wait.
 //
-// Each holder leaves a marker, a persistent node of the name of its own below
-// <path>.held, beside the lock's path, and takes it away when it releases. A
+// Each holder leaves a marker, a persistent node of the name that it had in line,
+// below <path>.held, beside the lock's path, and takes it away when it releases. A
 // contender whose turn has come and who finds a marker waits, with its place
 // kept, until it is gone or has been known to this lock value for d, by this
 // process's own clock. Whoever wants the lock to open earlier can delete the
 // marker. TryAcquire fails with [ErrHeld] meanwhile, and says for how long; it
 // does not wait, so that the time counts only between calls on one lock value.
 //
+// Of a read-write lock a writer that failed closes both sides, a reader that
+// failed only that of the writers. A writer that became a reader counts as a
+// writer until it releases the write lease.
+//
 // A grant then costs one more round trip, and so does a release. All
 // contenders of a lock need the option, with the same d; Curator has nothing
-// like it. Mutexes support it; a lock that does not refuses to be used.
+// like it. All locks have it but [InterProcessSemaphore], which refuses to be
+// used with it: where several may hold, a marker does not tell that its holder
+// has failed.
 func GraceAfterCrash(d time.Duration) Option {
 	return func(s *settings) {
 		if d <= 0 {
@@ -42,7 +49,7 @@ const takeOverMax = 100
 // markers is the path of the node that has the markers of those who hold, or
 // have held and failed. It lies outside of the lock's path, whose children
 // Curator takes for contenders.
-func (l *line) markers() string { return l.path + ".held" }
+func (l *line) markers() string { return l.lock + ".held" }
 
 // openAt returns when the grace of the given markers is over, which is counted
 // from when each of them was first found. What is known of other ones is
@@ -82,7 +89,7 @@ func (l *line) unmark(ctx context.Context, marker string) error {
 		return nil // what becomes of the lock's node says it
 	}
 	l.logger().Warn("a holder's marker cannot be deleted", "marker", marker, "err", err)
-	return fmt.Errorf("recipes: releasing %s, whose marker stays, so that the next one waits for the grace: %w", l.path, err)
+	return fmt.Errorf("recipes: releasing %s, whose marker stays, so that the next one waits for the grace: %w", l.lock, err)
 }
 
 // claim makes the marker of a place whose turn has come, and returns when no
@@ -120,12 +127,16 @@ func (p *place) mark(ctx context.Context) (failed []string, err error) {
 	return p.failed(names), p.failure(ctx, err)
 }
 
-// failed returns those of the markers that keep the place from its turn. Since
-// that has come, their holders have lost theirs.
+// failed returns those of the markers that close the lock to the place. Since
+// its turn has come, their holders have lost theirs; but not that of whom it
+// inherits the place from.
 func (p *place) failed(markers []string) (failed []string) {
+	if p.heir {
+		return nil
+	}
 	for _, name := range markers {
 		c, ok := p.line.rule.parse(name)
-		if ok && name != p.own.name && p.line.rule.isBlocked(p.own, c) {
+		if ok && name != p.own.name && slices.Contains(p.line.rule.closers, c.label) {
 			failed = append(failed, name)
 		}
 	}
@@ -150,7 +161,7 @@ func (p *place) outwaitGrace(ctx context.Context, failed []string) error {
 	if p.try {
 		return fmt.Errorf("%w: it stays closed for %v after a crash, see %s", ErrHeld, left, marker)
 	}
-	p.line.logger().Info("waiting out the grace after a crash", "lock", p.line.path, "marker", marker, "for", left)
+	p.line.logger().Info("waiting out the grace after a crash", "lock", p.line.lock, "marker", marker, "for", left)
 	p.tell(WaitJoined, nil)
 	waiting, cancel := context.WithDeadline(ctx, open)
 	defer cancel()
@@ -210,7 +221,7 @@ func (p *place) takeOver(ctx context.Context, failed []string) ([]string, error)
 		p.gone = true
 		return nil, fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
 	case says(ctx, err, framework.ErrNoAuth):
-		p.line.logger().Warn("a failed holder's marker cannot be deleted: everybody waits for the grace", "lock", p.line.path, "err", err)
+		p.line.logger().Warn("a failed holder's marker cannot be deleted: everybody waits for the grace", "lock", p.line.lock, "err", err)
 		return nil, nil
 	case says(ctx, err, framework.ErrNoNode), framework.IsUnknown(err):
 		return p.relist(ctx)

@@ -19,9 +19,31 @@ const (
 	markers = root + ".held"
 )
 
-func (w *world) graceful(opts ...recipes.Option) *recipes.InterProcessMutex {
+// The families of locks that have a grace. With those of the read-write lock, who fails
+// and who waits are of both sides.
+var graceFamilies = []family{mutexes, semaphoreMutexes, writers, readers, writersAmongReaders}
+
+// withGrace runs a test in a bubble for each of the families.
+func withGrace(t *testing.T, families []family, test func(w *world)) {
+	t.Helper()
+	for _, f := range families {
+		t.Run(f.name+", "+f.label, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, f.of(test))
+		})
+	}
+}
+
+// graceful returns the lock with a grace, for a new client.
+func (w *world) graceful() recipes.InterProcessLock {
 	w.Helper()
-	return w.mutex(append(opts, recipes.GraceAfterCrash(grace))...)
+	return w.fresh(recipes.GraceAfterCrash(grace))
+}
+
+// gracefulRival returns what excludes it, for another.
+func (w *world) gracefulRival() recipes.InterProcessLock {
+	w.Helper()
+	return w.rival(w.client(), recipes.GraceAfterCrash(grace))
 }
 
 func (w *world) expire(lease *recipes.Lease) {
@@ -88,34 +110,34 @@ func TestGrace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, func(w *world) {
+			withGrace(t, graceFamilies, func(w *world) {
 				w.client()
 				c := w.client()
-				lease := w.acquire(recipes.NewInterProcessMutex(c, root, append(tc.opts, recipes.GraceAfterCrash(grace))...))
-				as := w.queue(w.graceful(), w.graceful())
+				lease := w.acquire(w.lock(c, append(slices.Clone(tc.opts), recipes.GraceAfterCrash(grace))...))
+				as := w.queue(w.gracefulRival(), w.graceful())
 				w.checkMarkers(1)
 				left := w.leaves(lease)
 				tc.fail(w, c, lease)
 				w.returned(lease)
 				next := w.wait(as[0])
 				if took := as[0].at.Sub(<-left); took != grace {
-					t.Errorf("the next one was let in %v after the holder's node had gone", took)
+					w.Errorf("the next one was let in %v after the holder's node had gone", took)
 				}
 				w.checkMarkers(1)
 				if err := lease.Release(); !errors.Is(err, recipes.ErrLost) && !errors.Is(err, recipes.ErrClosed) {
-					t.Errorf("the failed holder's release: %v", err)
+					w.Errorf("the failed holder's release: %v", err)
 				}
 				w.checkMarkers(1)
 				began := time.Now()
 				w.release(next)
 				last := w.wait(as[1])
 				if took := as[1].at.Sub(began); took > moment {
-					t.Errorf("after a release the next one was let in after %v", took)
+					w.Errorf("after a release the next one was let in after %v", took)
 				}
 				w.release(last)
 				w.checkMarkers(0)
 				if n := strings.Count(w.log.String(), "waiting out the grace"); n != 1 {
-					t.Errorf("the log tells %d times of the grace", n)
+					w.Errorf("the log tells %d times of the grace", n)
 				}
 				w.srv.Unsilence()
 			})
@@ -151,29 +173,40 @@ func stop(w *framework.Watch) {
 // What the option costs, and that it costs nothing without.
 func TestGraceRequests(t *testing.T) {
 	t.Parallel()
+	const (
+		without = "create2 getChildren2 getData delete"
+		with    = "create2 getChildren2 create2 getChildren2 getData delete delete"
+	)
 	for _, tc := range []struct {
-		opts []recipes.Option
-		want string
+		family        family
+		without, with string
 	}{
-		{nil, "create2 getChildren2 getData delete"},
+		{mutexes, without, with},
+		{readers, without, with},
+		{writers, without, with},
 		{
-			[]recipes.Option{recipes.GraceAfterCrash(grace)},
-			"create2 getChildren2 create2 getChildren2 getData delete delete",
+			semaphoreMutexes,
+			"create2 getChildren2 getChildren2 multi exists getData delete",
+			"create2 getChildren2 getChildren2 create2 getChildren2 multi exists getData delete delete",
 		},
 	} {
-		inBubble(t, func(w *world) {
+		withGrace(t, []family{tc.family}, func(w *world) {
 			c := w.client()
-			w.put(c, root)
+			w.release(w.acquire(w.lock(c))) // so that no parents need be made
 			w.put(c, markers)
 			w.put(c, markers+"/foreign")
-			log := w.requests(isWork)
-			m := recipes.NewInterProcessMutex(c, root, tc.opts...)
-			lease := w.acquire(m)
-			w.settle()
-			w.release(lease)
-			log.stop()
-			if ops := strings.Join(log.ops(), " "); ops != tc.want {
-				t.Errorf("with %d options the client asked %s, want %s", len(tc.opts), ops, tc.want)
+			for want, opts := range map[string][]recipes.Option{
+				tc.without: nil,
+				tc.with:    {recipes.GraceAfterCrash(grace)},
+			} {
+				log := w.requests(isWork)
+				lease := w.acquire(w.lock(c, opts...))
+				w.settle()
+				w.release(lease)
+				log.stop()
+				if ops := strings.Join(log.ops(), " "); ops != want {
+					w.Errorf("with %d options the client asked %s, want %s", len(opts), ops, want)
+				}
 			}
 		})
 	}
@@ -203,11 +236,11 @@ func TestGraceKeepsThePlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, func(w *world) {
+			withGrace(t, graceFamilies, func(w *world) {
 				w.client()
 				lease := w.acquire(w.graceful())
 				c := w.client()
-				m := recipes.NewInterProcessMutex(c, root, recipes.GraceAfterCrash(grace))
+				m := w.rival(c, recipes.GraceAfterCrash(grace))
 				a, b := w.queue(m)[0], w.queue(w.graceful())[0]
 				began := time.Now()
 				w.expire(lease)
@@ -215,7 +248,7 @@ func TestGraceKeepsThePlace(t *testing.T) {
 				tc.fault(w, c)
 				next := w.wait(a)
 				if took := a.at.Sub(began); took < grace || took > grace+tc.late+moment {
-					t.Errorf("let in after %v", took)
+					w.Errorf("let in after %v", took)
 				}
 				w.release(next)
 				w.release(w.wait(b))
@@ -228,10 +261,14 @@ func TestGraceKeepsThePlace(t *testing.T) {
 // first returns the path of the first contender's node.
 func (w *world) first(c *framework.Client) string {
 	w.Helper()
-	names := w.children(c, root)
+	line := w.family.line(root)
+	names := w.children(c, line)
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
-	return root + "/" + names[0]
+	return framework.JoinPath(line, names[0])
 }
+
+// graceChains are those of which any two rivals exclude each other, too.
+var graceChains = []family{mutexes, semaphoreMutexes, writers, readers}
 
 // One who fails while the grace lasts has not shortened it for the next one,
 // who waits anew; so does he who has to stand in line again.
@@ -255,19 +292,19 @@ func TestGraceOfSuccessor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, func(w *world) {
+			withGrace(t, graceChains, func(w *world) {
 				w.client()
 				lease := w.acquire(w.graceful())
 				c := w.client()
-				a := w.queue(recipes.NewInterProcessMutex(c, root, recipes.GraceAfterCrash(grace)))[0]
-				b := w.queue(w.graceful())[0]
+				a := w.queue(w.rival(c, recipes.GraceAfterCrash(grace)))[0]
+				b := w.queue(w.gracefulRival())[0]
 				w.expire(lease)
 				time.Sleep(grace / 5)
 				fault(w, c)
 				began := time.Now()
 				next := w.wait(b)
 				if took := b.at.Sub(began); took < grace-moment || took > grace+moment {
-					t.Errorf("the next one was let in %v after the fault", took)
+					w.Errorf("the next one was let in %v after the fault", took)
 				}
 				w.release(next)
 				if <-a.done; name != "closed" {
@@ -284,34 +321,34 @@ func TestGraceOfSuccessor(t *testing.T) {
 // who else would never come to hold if they have less patience than the grace.
 func TestGraceGivenUp(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(w *world) {
+	withGrace(t, graceFamilies, func(w *world) {
 		w.client()
 		lease := w.acquire(w.graceful())
-		m, other := w.graceful(), w.graceful()
+		m, other := w.gracefulRival(), w.graceful()
 		w.expire(lease)
 		began := time.Now()
 		for range 2 {
 			ctx, cancel := context.WithTimeout(w.ctx, grace/5)
 			_, err := m.Acquire(ctx)
 			cancel()
-			wantErr(t, "Acquire", err, context.DeadlineExceeded)
+			wantErr(w, "Acquire", err, context.DeadlineExceeded)
 			if !strings.Contains(err.Error(), "after a crash") || !strings.Contains(err.Error(), markers) {
-				t.Errorf("Acquire says %v", err)
+				w.Errorf("Acquire says %v", err)
 			}
 			w.checkMarkers(1)
-			if names := w.children(w.clients[0], root); len(names) > 0 {
-				t.Errorf("in line are %v", names)
+			if names := w.nodes(w.clients[0], root); len(names) > 0 {
+				w.Errorf("in line are %v", names)
 			}
 		}
 		mine := w.acquire(m)
 		if took := time.Since(began); took != grace {
-			t.Errorf("let in after %v", took)
+			w.Errorf("let in after %v", took)
 		}
 		w.expire(mine)
 		began = time.Now()
 		w.release(w.acquire(other))
 		if took := time.Since(began); took != grace {
-			t.Errorf("one who knew of another failure was let in after %v", took)
+			w.Errorf("one who knew of another failure was let in after %v", took)
 		}
 		w.checkMarkers(0)
 	})
@@ -320,29 +357,29 @@ func TestGraceGivenUp(t *testing.T) {
 // TryAcquire does not wait, and finds the lock open when the grace is over.
 func TestGraceTry(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(w *world) {
+	withGrace(t, graceFamilies, func(w *world) {
 		w.client()
 		lease := w.acquire(w.graceful())
-		m := w.graceful()
+		m := w.gracefulRival()
 		_, err := m.TryAcquire(w.ctx)
-		wantErr(t, "TryAcquire", err, recipes.ErrHeld)
+		wantErr(w, "TryAcquire", err, recipes.ErrHeld)
 		w.expire(lease)
 		for left := grace; left > 0; left -= 5 * time.Second {
 			began := time.Now()
 			_, err := m.TryAcquire(w.ctx)
-			wantErr(t, "TryAcquire", err, recipes.ErrHeld)
+			wantErr(w, "TryAcquire", err, recipes.ErrHeld)
 			if !strings.Contains(err.Error(), left.String()) || !strings.Contains(err.Error(), "crash") {
-				t.Errorf("%v before its end, TryAcquire says %v", left, err)
+				w.Errorf("%v before its end, TryAcquire says %v", left, err)
 			}
 			if took := time.Since(began); took > moment {
-				t.Errorf("TryAcquire took %v", took)
+				w.Errorf("TryAcquire took %v", took)
 			}
 			w.checkMarkers(1)
 			time.Sleep(5 * time.Second)
 		}
 		lease, err = m.TryAcquire(w.ctx)
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		w.granted(root, lease)
 		w.release(lease)
@@ -356,45 +393,45 @@ func TestGraceEndsWithMarker(t *testing.T) {
 	t.Parallel()
 	t.Run("deleted by hand", func(t *testing.T) {
 		t.Parallel()
-		inBubble(t, func(w *world) {
+		withGrace(t, graceFamilies, func(w *world) {
 			admin := w.client()
 			lease := w.acquire(w.graceful())
-			a := w.queue(w.graceful())[0]
-			_, name := framework.SplitPath(lease.Path())
+			name := w.children(admin, markers)[0]
+			a := w.queue(w.gracefulRival())[0]
 			w.expire(lease)
 			time.Sleep(soon)
 			began := time.Now()
 			w.remove(admin, markers+"/"+name)
 			w.release(w.wait(a))
 			if took := a.at.Sub(began); took > moment {
-				t.Errorf("let in after %v", took)
+				w.Errorf("let in after %v", took)
 			}
 			w.checkMarkers(0)
 		})
 	})
 	t.Run("released without a connection", func(t *testing.T) {
 		t.Parallel()
-		inBubble(t, func(w *world) {
+		withGrace(t, graceFamilies, func(w *world) {
 			w.client()
 			c := w.client()
-			lease := w.acquire(recipes.NewInterProcessMutex(c, root, recipes.GraceAfterCrash(grace)))
-			a := w.queue(w.graceful())[0]
+			lease := w.acquire(w.lock(c, recipes.GraceAfterCrash(grace)))
+			a := w.queue(w.gracefulRival())[0]
 			w.link(c).refuse(true)
 			w.link(c).drop()
 			if err := lease.Release(); err == nil {
-				t.Error("Release says nothing of the outage")
+				w.Error("Release says nothing of the outage")
 			}
 			w.returned(lease)
-			w.eventually("the session expires", func() bool { return len(w.children(w.clients[0], root)) == 1 })
+			w.eventually("the session expires", func() bool { return len(w.nodes(w.clients[0], root)) == 1 })
 			time.Sleep(soon)
 			if a.returned() {
-				t.Error("let in although the release has not been heard of")
+				w.Error("let in although the release has not been heard of")
 			}
 			w.link(c).refuse(false)
 			began := time.Now()
 			w.release(w.wait(a))
 			if took := a.at.Sub(began); took > soon {
-				t.Errorf("let in after %v", took)
+				w.Errorf("let in after %v", took)
 			}
 			w.checkMarkers(0)
 		})
@@ -405,9 +442,9 @@ func TestGraceEndsWithMarker(t *testing.T) {
 // holder who lives. It neither takes it away nor counts its time.
 func TestGraceSparesTheLiving(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(w *world) {
+	withGrace(t, graceFamilies, func(w *world) {
 		admin := w.client()
-		late, m := w.graceful(), w.graceful()
+		late, m := w.graceful(), w.gracefulRival()
 		id := w.clients[1].Session().ID()
 		var holder *recipes.Lease
 		stop := w.srv.OnRequest(matcher(func(r embedded.Request) bool {
@@ -421,14 +458,14 @@ func TestGraceSparesTheLiving(t *testing.T) {
 		w.settle()
 		time.Sleep(grace / 2)
 		if holder == nil || holder.Err() != nil || a.returned() {
-			t.Fatalf("the holder %v, the late one returned: %v", holder, a.returned())
+			w.Fatalf("the holder %v, the late one returned: %v", holder, a.returned())
 		}
 		w.checkMarkers(1)
 		w.expire(holder)
 		began := time.Now()
 		w.release(w.wait(a))
 		if took := a.at.Sub(began); took < grace-moment {
-			t.Errorf("let in after %v", took)
+			w.Errorf("let in after %v", took)
 		}
 		w.checkMarkers(0)
 	})
@@ -437,10 +474,10 @@ func TestGraceSparesTheLiving(t *testing.T) {
 // One whose node is deleted at the end of the grace does not take it for over.
 func TestGraceIsOverInThePlaceOnly(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(w *world) {
+	withGrace(t, graceChains, func(w *world) {
 		admin := w.client()
 		lease := w.acquire(w.graceful())
-		late, m := w.graceful(), w.graceful()
+		late, m := w.gracefulRival(), w.gracefulRival()
 		stop := w.srv.OnRequest(onMarkers("multi").once(func() { w.remove(admin, w.first(admin)) }))
 		defer stop()
 		a, b := w.queue(late)[0], w.queue(m)[0]
@@ -448,11 +485,11 @@ func TestGraceIsOverInThePlaceOnly(t *testing.T) {
 		w.expire(lease)
 		time.Sleep(grace + soon)
 		if a.returned() || b.returned() {
-			t.Errorf("let in without a place: %v, before the grace was over: %v", a.returned(), b.returned())
+			w.Errorf("let in without a place: %v, before the grace was over: %v", a.returned(), b.returned())
 		}
 		w.release(w.wait(b))
 		if took := b.at.Sub(began); took != 2*grace {
-			t.Errorf("the next one was let in after %v", took)
+			w.Errorf("the next one was let in after %v", took)
 		}
 		w.release(w.wait(a))
 		w.checkMarkers(0)
@@ -476,12 +513,18 @@ func TestGraceAfterCrashAtEachStep(t *testing.T) {
 		{"delete", true, true, false},
 		{"delete", false, false, false},
 		{"delete", false, true, false},
+		{"multi", false, false, true}, // a permit's grant
+		{"multi", false, true, true},
 	} {
+		families := graceFamilies
+		if tc.op == "multi" {
+			families = []family{semaphoreMutexes}
+		}
 		t.Run(fmt.Sprintf("%s, of the marker: %v, done: %v", tc.op, tc.marker, tc.after), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, func(w *world) {
+			withGrace(t, families, func(w *world) {
 				w.client()
-				c, m := w.client(), w.graceful()
+				c, m := w.client(), w.gracefulRival()
 				w.release(w.acquire(m)) // so that no parents need be made
 				match := of(c, matcher(func(r embedded.Request) bool {
 					return op(tc.op)(r) && onMarkers(tc.op)(r) == tc.marker
@@ -501,7 +544,7 @@ func TestGraceAfterCrashAtEachStep(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(w.ctx, soon)
 				defer cancel()
-				lease, err := recipes.NewInterProcessMutex(c, root, recipes.GraceAfterCrash(grace)).Acquire(ctx)
+				lease, err := w.lock(c, recipes.GraceAfterCrash(grace)).Acquire(ctx)
 				if err == nil {
 					_ = lease.Release()
 				}
@@ -512,7 +555,7 @@ func TestGraceAfterCrashAtEachStep(t *testing.T) {
 				}
 				w.release(w.acquire(m))
 				if took := time.Since(began); took != want {
-					t.Errorf("let in after %v, want %v", took, want)
+					w.Errorf("let in after %v, want %v", took, want)
 				}
 				w.checkMarkers(0)
 			})
@@ -523,19 +566,19 @@ func TestGraceAfterCrashAtEachStep(t *testing.T) {
 // The markers are where the lock is, for every view of it.
 func TestGraceThroughViews(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(w *world) {
+	withGrace(t, graceFamilies, func(w *world) {
 		w.client()
 		view, err := w.client().Namespace("locks")
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
-		lease := w.acquire(recipes.NewInterProcessMutex(view, "/report", recipes.GraceAfterCrash(grace)))
+		lease := w.acquire(w.family.lock(view, "/report", recipes.GraceAfterCrash(grace)))
 		w.checkMarkers(1)
 		w.expire(lease)
 		began := time.Now()
-		w.release(w.acquire(w.graceful()))
+		w.release(w.acquire(w.gracefulRival()))
 		if took := time.Since(began); took != grace {
-			t.Errorf("let in after %v", took)
+			w.Errorf("let in after %v", took)
 		}
 		w.checkMarkers(0)
 	})
@@ -548,39 +591,39 @@ func TestGraceForbidden(t *testing.T) {
 	const noAuth = -102
 	t.Run("make", func(t *testing.T) {
 		t.Parallel()
-		inBubble(t, func(w *world) {
+		withGrace(t, graceFamilies, func(w *world) {
 			w.client()
 			defer w.srv.OnRequest(onMarkers("create2").answer(noAuth))()
 			_, err := w.graceful().Acquire(w.ctx)
-			wantErr(t, "Acquire", err, framework.ErrNoAuth)
+			wantErr(w, "Acquire", err, framework.ErrNoAuth)
 			w.checkMarkers(0)
-			if names := w.children(w.clients[0], root); len(names) > 0 {
-				t.Errorf("in line are %v", names)
+			if names := w.nodes(w.clients[0], root); len(names) > 0 {
+				w.Errorf("in line are %v", names)
 			}
 		})
 	})
 	t.Run("delete", func(t *testing.T) {
 		t.Parallel()
-		inBubble(t, func(w *world) {
+		withGrace(t, graceFamilies, func(w *world) {
 			w.client()
 			forbid := w.srv.OnRequest(onMarkers("delete", "multi").answer(noAuth))
 			lease := w.acquire(w.graceful())
-			wantErr(t, "Release", lease.Release(), framework.ErrNoAuth)
+			wantErr(w, "Release", lease.Release(), framework.ErrNoAuth)
 			w.returned(lease)
-			m := w.graceful()
+			m := w.gracefulRival()
 			began := time.Now()
 			lease = w.acquire(m)
 			if took := time.Since(began); took != grace {
-				t.Errorf("let in after %v", took)
+				w.Errorf("let in after %v", took)
 			}
 			if !strings.Contains(w.log.String(), "a failed holder's marker cannot be deleted") {
-				t.Error("the log does not tell")
+				w.Error("the log does not tell")
 			}
 			forbid()
 			w.release(lease)
 			w.release(w.acquire(m)) // who has waited already
 			if took := time.Since(began); took != grace {
-				t.Errorf("in the end %v have passed", took)
+				w.Errorf("in the end %v have passed", took)
 			}
 			w.checkMarkers(0)
 		})
@@ -590,15 +633,15 @@ func TestGraceForbidden(t *testing.T) {
 // More markers than go into one request.
 func TestGraceOfMany(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(w *world) {
+	withGrace(t, graceFamilies, func(w *world) {
 		c := w.client()
 		for i := range 250 {
-			w.put(c, fmt.Sprintf("%s/_c_%d-lock-%010d", markers, i, i))
+			w.put(c, fmt.Sprintf("%s/_c_%d-%s%010d", markers, i, w.family.label, i))
 		}
 		began := time.Now()
 		lease := w.acquire(w.graceful())
 		if took := time.Since(began); took != grace {
-			t.Errorf("let in after %v", took)
+			w.Errorf("let in after %v", took)
 		}
 		w.checkMarkers(1)
 		w.release(lease)
@@ -607,10 +650,10 @@ func TestGraceOfMany(t *testing.T) {
 
 func TestGraceRefused(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(w *world) {
+	withGrace(t, graceFamilies, func(w *world) {
 		for _, d := range []time.Duration{0, -1} {
-			_, err := w.mutex(recipes.GraceAfterCrash(d)).Acquire(w.ctx)
-			wantErr(t, d.String(), err, framework.ErrInvalidOption)
+			_, err := w.fresh(recipes.GraceAfterCrash(d)).Acquire(w.ctx)
+			wantErr(w, d.String(), err, framework.ErrInvalidOption)
 		}
 	})
 }

@@ -107,6 +107,7 @@ func (d *demand) hold(ctx context.Context, paths []string, token int64) (Leases,
 	holds := make([]*hold, len(paths))
 	for i, path := range paths {
 		holds[i] = newHold(leases, node{path: path, token: token, session: d.session})
+		holds[i].marker = d.marker
 	}
 	err := ctx.Err()
 	for _, h := range holds {
@@ -125,6 +126,7 @@ func (d *demand) hold(ctx context.Context, paths []string, token int64) (Leases,
 		granted[i] = h.first
 	}
 	if err == nil {
+		d.marker = "" // the hold's now
 		return granted, nil
 	}
 	for _, h := range holds {

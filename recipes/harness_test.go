@@ -32,6 +32,7 @@ type world struct {
 	srv     *embedded.Server // nil if the server is another
 	family  family           // of the lock that tests for all kinds work with
 	cause   error            // with which the faults cancel
+	options []recipes.Option // of the locks of a scenario
 	servers framework.Ensemble
 	timeout time.Duration // of sessions
 	ctx     context.Context

@@ -47,7 +47,7 @@ func unusable(what, path string, err error) lock {
 
 // validate refuses what cannot be a lock.
 func validate(what string, client *framework.Client, path string, r *rule, s settings) error {
-	if s.err == nil && s.grace > 0 && !r.graceful {
+	if s.err == nil && s.grace > 0 && len(r.closers) == 0 {
 		s.err = fmt.Errorf("%w: GraceAfterCrash is not supported by a %s", framework.ErrInvalidOption, what)
 	}
 	return errors.Join(s.err, validateRoot(client, path))

@@ -14,7 +14,7 @@ import "github.com/batonzk/baton/framework"
 type InterProcessMutex struct{ lock }
 
 // mutexRule lets one contender in, the first.
-var mutexRule = &rule{label: "lock-", graceful: true}
+var mutexRule = &rule{label: "lock-", closers: []string{"lock-"}}
 
 // NewInterProcessMutex returns the mutex at path, which is the parent of the
 // contenders' nodes and is made as a container when needed. It does no I/O. A

@@ -20,16 +20,20 @@ type permits struct {
 // queueRule lets one contender after the other look for room.
 var queueRule = &rule{label: "lock-", passes: true}
 
+// loneQueueRule is queueRule where there is room only when nobody holds, so
+// that whoever finds room and markers knows that their holders have failed.
+var loneQueueRule = &rule{label: "lock-", passes: true, closers: []string{"lock-"}}
+
 // leaseRule is that of the permits' nodes, none of which waits for another.
 var leaseRule = &rule{label: "lease-", blocks: func(_, _ contender) bool { return false }}
 
-func newPermits(what string, client *framework.Client, path string, limit Limit, s settings) permits {
-	if err := errors.Join(validate(what, client, path, leaseRule, s), limit.validate(client)); err != nil {
+func newPermits(what string, client *framework.Client, path string, limit Limit, queue *rule, s settings) permits {
+	if err := errors.Join(validate(what, client, path, queue, s), limit.validate(client)); err != nil {
 		return permits{lock: unusable(what, path, err)}
 	}
 	p := permits{
 		lock:  lock{what: what, path: path, line: newLine(client, framework.JoinPath(path, "leases"), leaseRule, s)},
-		queue: newLine(client, framework.JoinPath(path, "locks"), queueRule, s),
+		queue: newLine(client, framework.JoinPath(path, "locks"), queue, s),
 		limit: limit,
 	}
 	p.queue.lock, p.line.lock = path, path

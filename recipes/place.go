@@ -22,6 +22,7 @@ type place struct {
 	try     bool         // do not wait
 	kept    bool         // the node is a hold's now
 	from    *inheritance // where the place is from, until that is settled
+	heir    bool         // it is a holder's, who has outwaited all who failed before
 	marker  string       // the path of what claim has made, "" if nothing
 	claimed bool
 

@@ -21,14 +21,25 @@ import (
 // replies are lost and nodes are deleted, and compares what is granted with a
 // model: exclusion, limits, tokens that rise from holder to holder, and in the
 // end nobody who waits in vain and nothing left.
-func TestRandom(t *testing.T) {
+func TestRandom(t *testing.T) { playRandomly(t, players, 0) }
+
+// TestRandomGrace is TestRandom with locks that have a grace, and no grant in
+// the grace of a holder that failed and was in the way.
+func TestRandomGrace(t *testing.T) {
+	playRandomly(t, func(c *framework.Client) []player {
+		ps, _ := lonePlayers(c, recipes.GraceAfterCrash(grace))
+		return ps
+	}, grace)
+}
+
+func playRandomly(t *testing.T, players func(c *framework.Client) []player, grace time.Duration) {
 	rapid.Check(t, func(rt *rapid.T) {
 		script := rapid.SliceOfN(rapid.Custom(drawLockStep), 5, 60).Draw(rt, "script")
 		var problems []string
 		synctest.Test(t, func(t *testing.T) {
 			w, stop := startWorld(t)
 			defer stop()
-			m := newLockModel(w)
+			m := newLockModel(w, players, grace)
 			for _, s := range script {
 				m.step(s)
 			}
@@ -134,23 +145,26 @@ func downgradePlayer(rw *recipes.InterProcessReadWriteLock) player {
 	}}
 }
 
-// players are the locks that take part, on the same few paths for each client.
-func players(c *framework.Client) []player {
-	mutex := recipes.NewInterProcessMutex(c, "/mutex")
-	single := recipes.NewInterProcessSemaphoreMutex(c, "/semaphore-mutex")
-	rw := recipes.NewInterProcessReadWriteLock(c, "/rw")
+// lonePlayers are the locks that one may hold alone, and what excludes all of
+// them.
+func lonePlayers(c *framework.Client, opts ...recipes.Option) ([]player, player) {
+	mutex := recipes.NewInterProcessMutex(c, "/mutex", opts...)
+	single := recipes.NewInterProcessSemaphoreMutex(c, "/semaphore-mutex", opts...)
+	rw := recipes.NewInterProcessReadWriteLock(c, "/rw", opts...)
+	all := recipes.NewInterProcessMultiLock([]recipes.InterProcessLock{single, rw.WriteLock(), mutex})
 	return []player{
 		lockPlayer("mutex", mutex, exclusive("/mutex")),
 		lockPlayer("semaphore mutex", single, exclusive("/semaphore-mutex")),
 		lockPlayer("read lock", rw.ReadLock(), claim{"/rw", 1, allUnits}),
 		lockPlayer("write lock", rw.WriteLock(), exclusive("/rw")),
 		downgradePlayer(rw), downgradePlayer(rw),
-		semaphorePlayer(c, 1), semaphorePlayer(c, 1), semaphorePlayer(c, 2), semaphorePlayer(c, 3),
-		multiPlayer(
-			recipes.NewInterProcessMultiLock([]recipes.InterProcessLock{single, rw.WriteLock(), mutex}),
-			exclusive("/semaphore-mutex"), exclusive("/rw"), exclusive("/mutex"),
-		),
-	}
+	}, multiPlayer(all, exclusive("/semaphore-mutex"), exclusive("/rw"), exclusive("/mutex"))
+}
+
+// players are the locks that take part, on the same few paths for each client.
+func players(c *framework.Client) []player {
+	ps, all := lonePlayers(c)
+	return append(ps, semaphorePlayer(c, 1), semaphorePlayer(c, 1), semaphorePlayer(c, 2), semaphorePlayer(c, 3), all)
 }
 
 type lockStep struct {
@@ -195,6 +209,9 @@ type modelGrant struct {
 	client *framework.Client
 	claims []claim
 	held   []grantee
+
+	returned bool      // it was given back, or is about to be
+	failed   time.Time // when its lease was lost, as far as its client knows
 }
 
 // leases returns the leases that g consists of.
@@ -237,21 +254,23 @@ type lockModel struct {
 	*world
 	clients []*framework.Client
 	players [][]player
+	grace   time.Duration
 
 	mu       sync.Mutex
 	owners   int
-	grants   []*modelGrant
+	grants   []*modelGrant // not given back
+	past     []*modelGrant // all, with a grace
 	waiters  map[*waiter]struct{}
-	tokens   map[string]tokenOf // of the last exclusive holder
-	expired  map[int64]bool     // sessions
-	deleted  map[string]bool    // nodes
+	tokens   map[string]tokenOf   // of the last exclusive holder
+	expired  map[int64]time.Time  // sessions, by force
+	deleted  map[string]time.Time // nodes
 	problems []string
 }
 
-func newLockModel(w *world) *lockModel {
+func newLockModel(w *world, players func(c *framework.Client) []player, grace time.Duration) *lockModel {
 	m := &lockModel{
 		world: w, waiters: make(map[*waiter]struct{}), tokens: make(map[string]tokenOf),
-		expired: make(map[int64]bool), deleted: make(map[string]bool),
+		expired: make(map[int64]time.Time), deleted: make(map[string]time.Time), grace: grace,
 	}
 	for range 3 {
 		c := w.client()
@@ -352,11 +371,58 @@ func (m *lockModel) refused(wait *waiter, err error, try bool) {
 // since others may know of that first.
 func (m *lockModel) live(g *modelGrant) bool {
 	for _, l := range g.leases() {
-		if l.Err() != nil || m.expired[l.Session().ID()] || m.deleted[l.Path()] {
+		if l.Err() != nil || !m.forced(l).IsZero() {
 			return false
 		}
 	}
 	return true
+}
+
+// forced returns when the end of a lease was forced, zero if it was not.
+func (m *lockModel) forced(l *recipes.Lease) time.Time {
+	expired, deleted := m.expired[l.Session().ID()], m.deleted[l.Path()]
+	if expired.IsZero() || !deleted.IsZero() && deleted.Before(expired) {
+		return deleted
+	}
+	return expired
+}
+
+// noted keeps a grant for its grace, which judges those that come after.
+func (m *lockModel) noted(g *modelGrant) {
+	if m.grace == 0 {
+		return
+	}
+	for _, other := range m.past {
+		since := time.Since(m.failure(other))
+		for _, c := range g.claims {
+			if other.owner != g.owner && since < m.grace && c.units+other.units(c.resource) > c.of {
+				m.problem("%s was granted %s %v after the failure of %s", g.what, c.resource, since, other.what)
+			}
+		}
+	}
+	m.past = append(m.past, g)
+	lease := g.leases()[0]
+	ctx := lease.Context(context.Background())
+	context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if errors.Is(context.Cause(ctx), recipes.ErrLost) {
+			g.failed = time.Now()
+		}
+	})
+}
+
+// failure returns when a holder failed at the earliest, zero if it did not: it
+// may know later than the server, and before it.
+func (m *lockModel) failure(g *modelGrant) time.Time {
+	forced := m.forced(g.leases()[0])
+	switch {
+	case g.failed.IsZero() && (g.returned || forced.IsZero()):
+		return time.Time{}
+	case g.failed.IsZero(), !forced.IsZero() && forced.Before(g.failed):
+		return forced
+	}
+	return g.failed
 }
 
 // granted judges a grant by those that are live.
@@ -382,6 +448,7 @@ func (m *lockModel) granted(g *modelGrant) {
 		m.tokens[c.resource] = tokenOf{token, g.owner}
 	}
 	m.grants = append(m.grants, g)
+	m.noted(g)
 }
 
 func (g *modelGrant) units(resource string) int {
@@ -417,6 +484,7 @@ func (m *lockModel) take(pick int) *modelGrant {
 	}
 	i := pick % len(m.grants)
 	g := m.grants[i]
+	g.returned = true
 	m.grants = append(m.grants[:i:i], m.grants[i+1:]...)
 	return g
 }
@@ -447,7 +515,9 @@ func (m *lockModel) cancel(s lockStep) {
 func (m *lockModel) expire(s lockStep) {
 	id := m.client(s).Session().ID()
 	m.mu.Lock()
-	m.expired[id] = true
+	if m.expired[id].IsZero() {
+		m.expired[id] = time.Now()
+	}
 	m.mu.Unlock()
 	_ = m.srv.ExpireSession(id) // it may have expired by itself
 }
@@ -473,7 +543,7 @@ func (m *lockModel) deleteNode(s lockStep) {
 	}
 	path := paths[s.Pick%len(paths)]
 	m.mu.Lock()
-	m.deleted[path] = true
+	m.deleted[path] = time.Now()
 	m.mu.Unlock()
 	err := m.client(s).Delete(m.ctx, path, framework.AnyVersion)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) && !framework.IsRetryable(err) {

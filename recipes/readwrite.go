@@ -57,14 +57,16 @@ const (
 
 var (
 	readRule = &rule{
-		label:  readLabel,
-		others: []string{writeLabel},
-		blocks: readWriteBlocks,
+		label:   readLabel,
+		others:  []string{writeLabel},
+		blocks:  readWriteBlocks,
+		closers: []string{writeLabel},
 	}
 	writeRule = &rule{
-		label:  writeLabel,
-		others: []string{readLabel},
-		blocks: readWriteBlocks,
+		label:   writeLabel,
+		others:  []string{readLabel},
+		blocks:  readWriteBlocks,
+		closers: []string{writeLabel, readLabel},
 		// It may have become a reader, who has the place that it had.
 		rejoins: func(other contender) bool { return other.label == writeLabel },
 	}

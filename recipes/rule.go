@@ -17,9 +17,11 @@ type rule struct {
 	// passes says that a turn is no hold: whose turn it is goes on to take
 	// something elsewhere.
 	passes bool
-	// graceful says that all who hold by this rule leave markers, and that
-	// blocks tells rightly whose markers close the lock, see [GraceAfterCrash].
-	graceful bool
+	// closers are the labels of those who close the lock to own when they have
+	// held it and failed, see [GraceAfterCrash]. Their numbers say nothing: a
+	// marker outlives the line's root and its counter. None says that the lock
+	// has no grace.
+	closers []string
 }
 
 func (r *rule) isBlocked(own, other contender) bool {

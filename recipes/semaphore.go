@@ -40,7 +40,7 @@ type InterProcessSemaphore struct{ permits }
 // leases, where there is a node for each permit that is out. It does no I/O. A
 // malformed path, limit or option is the error of every call that would do I/O.
 func NewInterProcessSemaphore(client *framework.Client, path string, limit Limit, opts ...Option) *InterProcessSemaphore {
-	s := &InterProcessSemaphore{newPermits("semaphore", client, path, limit, newSettings(opts))}
+	s := &InterProcessSemaphore{newPermits("semaphore", client, path, limit, queueRule, newSettings(opts))}
 	s.enter = s.enterOne
 	return s
 }

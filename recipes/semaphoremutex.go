@@ -24,7 +24,7 @@ type InterProcessSemaphoreMutex struct{ permits }
 // nodes are those of an [InterProcessSemaphore] with a limit of 1. It does no
 // I/O. A malformed path or option is the error of every call that would do I/O.
 func NewInterProcessSemaphoreMutex(client *framework.Client, path string, opts ...Option) *InterProcessSemaphoreMutex {
-	m := &InterProcessSemaphoreMutex{newPermits("semaphore mutex", client, path, FixedLimit(1), newSettings(opts))}
+	m := &InterProcessSemaphoreMutex{newPermits("semaphore mutex", client, path, FixedLimit(1), loneQueueRule, newSettings(opts))}
 	m.enter = m.enterAnew
 	return m
 }

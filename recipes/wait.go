@@ -68,9 +68,31 @@ func (p *place) look(ctx context.Context) (data []byte, stat framework.Stat, wat
 		} else {
 			data, stat, watch, err = p.line.client.GetW(ctx, p.behind.Path)
 		}
+		if says(ctx, err, framework.ErrNoAuth) {
+			stat, watch, err = p.lookFromAfar(ctx)
+		}
 		return err
 	})
 	return data, stat, watch, err
+}
+
+// lookFromAfar is look at a node that p may not read. Since ZooKeeper 3.8.4
+// whoever may not read a node is not told of its deletion, though he may ask
+// whether it is there. So the watch is on the line, and tells of every change
+// in it.
+func (p *place) lookFromAfar(ctx context.Context) (stat framework.Stat, watch *framework.Watch, err error) {
+	_, name := framework.SplitPath(p.behind.Path)
+	p.line.report(name, "a contender may not be read: who waits behind it looks at every change of the line")
+	if !p.try {
+		if _, _, watch, err = p.line.client.ChildrenW(ctx, p.line.path); err != nil {
+			return stat, nil, err
+		}
+	}
+	if stat, err = p.line.client.Exists(ctx, p.behind.Path); err != nil {
+		stop(watch)
+		return stat, nil, err
+	}
+	return stat, watch, nil
 }
 
 // bury remembers a contender whose node is not ephemeral: it belongs to
