@@ -381,6 +381,9 @@ func op(names ...string) matcher {
 	return func(r embedded.Request) bool { return slices.Contains(names, r.Op) }
 }
 
+// readsNode reports whether a request reads a contender's node, not a root.
+func readsNode(r embedded.Request) bool { return r.Op == "getData" && strings.Contains(r.Path, "_c_") }
+
 // isWork reports whether a request was sent for an operation: not for the
 // connection's sake.
 func isWork(r embedded.Request) bool {
