@@ -33,6 +33,11 @@ var (
 	// or has it in it, and that the two must be kept apart: a lock and a
 	// generator of IDs, or two generators.
 	ErrWrongRoot = errors.New("recipes: wrong root")
+	// ErrCorrupt says that a node holds what its recipe cannot have written. It is
+	// left as it is.
+	ErrCorrupt = errors.New("recipes: corrupt data")
+	// ErrExhausted says that a generator has no number left.
+	ErrExhausted = errors.New("recipes: no number is left")
 	// ErrClosed says that the client was closed. It is [framework.ErrClosed].
 	ErrClosed = framework.ErrClosed
 )

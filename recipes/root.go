@@ -18,7 +18,11 @@ import (
 // own. Roots made by hand, by older versions and by other tools have none.
 type rootType string
 
-const lockRoot rootType = "lock"
+const (
+	lockRoot     rootType = "lock"
+	sequenceRoot rootType = "sequence-ids"
+	blockRoot    rootType = "block-ids"
+)
 
 const rootMark = "baton:"
 
@@ -83,10 +87,11 @@ type search struct {
 	client *framework.Client
 	own    string // as the servers know it
 	t      rootType
+	locks  bool // look for locks as well as for generators
 }
 
-// below returns an error if one of paths, or of what lies below them, is a
-// generator's root. It does not look further than searchDepth and searchMax, nor
+// below returns an error if one of paths, or of what lies below them, is
+// another's root. It does not look further than searchDepth and searchMax, nor
 // where the client has no right to.
 func (s *search) below(ctx context.Context, paths []string) error {
 	left := searchMax
@@ -126,14 +131,42 @@ func (s *search) look(ctx context.Context, path string) ([]string, error) {
 	if err != nil {
 		return nil, unlessHidden(ctx, err)
 	}
-	if t, _ := parseRoot(data); t.isGenerator() {
+	if t, _ := parseRoot(data); t.isGenerator() || s.locks && t == lockRoot {
 		return nil, wrongRoot(s.own, s.t, s.client.ServerPath(path), t)
 	}
-	if stat.NumChildren == 0 {
+	return s.list(ctx, path, stat)
+}
+
+// listMax is of how many children a node may have that is looked into.
+const listMax = 10_000
+
+// list returns the paths of a node's children. It returns an error if there are
+// contenders of a lock among them, and those are looked for.
+func (s *search) list(ctx context.Context, path string, stat framework.Stat) ([]string, error) {
+	if stat.NumChildren == 0 || stat.NumChildren > listMax {
 		return nil, nil
 	}
 	names, _, err := s.client.Children(ctx, path)
-	return strangers(path, names), unlessHidden(ctx, err)
+	if err != nil {
+		return nil, unlessHidden(ctx, err)
+	}
+	lock := s.locks && slices.ContainsFunc(names, isContender)
+	if s.locks && !lock && slices.Contains(names, leasesNode) {
+		lock, err = s.hasPermits(ctx, framework.JoinPath(path, leasesNode))
+	}
+	if lock {
+		return nil, wrongRoot(s.own, s.t, s.client.ServerPath(path), lockRoot)
+	}
+	return strangers(path, names), err
+}
+
+// hasPermits reports whether permits of a semaphore are among a node's children.
+func (s *search) hasPermits(ctx context.Context, path string) (bool, error) {
+	names, _, err := s.client.Children(ctx, path)
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, ok := parseContender(leaseRule.label, name)
+		return ok
+	}), unlessHidden(ctx, err)
 }
 
 // strangers returns the paths of those children that are no contender's node:

@@ -1,0 +1,420 @@
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/batonzk/baton/ensemble/embedded"
+	"github.com/batonzk/baton/framework"
+	"github.com/batonzk/baton/recipes"
+)
+
+const (
+	idsRoot    = "/ids/orders"
+	epochStep  = int64(1) << 31
+	firstEpoch = idsRoot + "/0000000000"
+)
+
+// numbers checks the numbers of one generator's path: that none is given twice,
+// and that each exceeds all that were there when it was asked for.
+type numbers struct {
+	testing.TB
+	mu   sync.Mutex
+	seen map[int64]bool
+	last int64
+}
+
+func newNumbers(t testing.TB) *numbers {
+	return &numbers{TB: t, seen: make(map[int64]bool), last: -1}
+}
+
+// from asks one generator for a number, and checks it.
+func (ns *numbers) from(ctx context.Context, s *recipes.SequenceIDs) (int64, error) {
+	ns.mu.Lock()
+	floor := ns.last
+	ns.mu.Unlock()
+	n, err := s.Next(ctx)
+	if err != nil {
+		return 0, err
+	}
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.seen[n] || n < 0 {
+		ns.Errorf("%d was given twice, or is negative", n)
+	}
+	if n <= floor {
+		ns.Errorf("%d was given after %d", n, floor)
+	}
+	ns.seen[n], ns.last = true, max(ns.last, n)
+	return n, nil
+}
+
+// want asks one generator for numbers, and checks what they are.
+func (ns *numbers) want(ctx context.Context, s *recipes.SequenceIDs, want ...int64) {
+	ns.Helper()
+	for _, want := range want {
+		if n, err := ns.from(ctx, s); err != nil || n != want {
+			ns.Errorf("Next: %d, %v, want %d", n, err, want)
+		}
+	}
+}
+
+func TestSequenceIDs(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		ns := newNumbers(t)
+		a, b := recipes.NewSequenceIDs(w.client(), idsRoot), recipes.NewSequenceIDs(w.client(), idsRoot)
+		ns.want(w.ctx, a, 0, 1, 2)
+		ns.want(w.ctx, b, 3, 4)
+		ns.want(w.ctx, a, 5)
+		if a.Path() != idsRoot {
+			t.Errorf("Path: %s", a.Path())
+		}
+		if node, _ := w.srv.Node(idsRoot); string(node.Data) != "baton:sequence-ids\n{\"epoch\":0}" || node.Mode != "persistent" {
+			t.Errorf("the root is %s, %q", node.Mode, node.Data)
+		}
+		if node, _ := w.srv.Node(firstEpoch); node.Mode != "persistent" || len(node.Children) != 0 {
+			t.Errorf("the epoch's node is %+v", node)
+		}
+		log := w.requests(isWork)
+		ns.want(w.ctx, a, 6)
+		if got := strings.Join(log.ops(), " "); got != "multi delete" {
+			t.Errorf("a number took %s", got)
+		}
+	})
+}
+
+// The servers' counter has 31 bits, and then stays at its end or, in old
+// versions, wraps. The numbers go on, for everybody.
+func TestSequenceIDsBeyondTheCounter(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]embedded.Option{"sticks": nil, "wraps": {embedded.WithWrappingSequence()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				ns := newNumbers(t)
+				a, b := recipes.NewSequenceIDs(w.client(), idsRoot), recipes.NewSequenceIDs(w.client(), idsRoot)
+				ns.want(w.ctx, a, 0)
+				ns.want(w.ctx, b, 1)
+				if err := w.srv.SetSequence(firstEpoch, math.MaxInt32-2); err != nil {
+					t.Fatal(err)
+				}
+				ns.want(w.ctx, a, math.MaxInt32-2)
+				ns.want(w.ctx, b, math.MaxInt32-1, epochStep)
+				ns.want(w.ctx, a, epochStep+1)
+				ns.want(w.ctx, recipes.NewSequenceIDs(w.client(), idsRoot), epochStep+2)
+				if node, _ := w.srv.Node(idsRoot); len(node.Children) != 1 {
+					t.Errorf("old epochs are left: %v", node.Children)
+				}
+			}, opts...)
+		})
+	}
+}
+
+// A whole crowd comes to the counter's end at once.
+func TestSequenceIDsCrowdAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]embedded.Option{"sticks": nil, "wraps": {embedded.WithWrappingSequence()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				ns := newNumbers(t)
+				ns.want(w.ctx, recipes.NewSequenceIDs(w.client(), idsRoot), 0)
+				if err := w.srv.SetSequence(firstEpoch, math.MaxInt32-20); err != nil {
+					t.Fatal(err)
+				}
+				log := w.requests(isWork)
+				var crowd sync.WaitGroup
+				for range 5 {
+					s := recipes.NewSequenceIDs(w.client(), idsRoot)
+					for range 3 {
+						crowd.Go(func() {
+							for range 10 {
+								if _, err := ns.from(w.ctx, s); err != nil {
+									t.Error(err)
+								}
+							}
+						})
+					}
+				}
+				crowd.Wait()
+				if want := epochStep + 150 - 20 - 1; ns.last != want {
+					t.Errorf("the last is %d, want %d", ns.last, want)
+				}
+				if n := len(log.ops()); n > 150*2+15*20 {
+					t.Errorf("%d requests", n)
+				}
+			}, opts...)
+		})
+	}
+}
+
+// What an outsider does to the epoch's node, or to the path's data, makes no
+// number come again.
+func TestSequenceIDsMeddledWith(t *testing.T) {
+	t.Parallel()
+	for name, meddle := range map[string]func(w *world, c *framework.Client){
+		"epoch deleted": func(w *world, c *framework.Client) { w.remove(c, firstEpoch) },
+		"epoch deleted and made again": func(w *world, c *framework.Client) {
+			w.remove(c, firstEpoch)
+			w.put(c, firstEpoch)
+		},
+		"epoch restored with its counter set back": func(w *world, _ *framework.Client) {
+			_ = w.srv.SetSequence(firstEpoch, 0)
+		},
+		"epoch written to": func(w *world, c *framework.Client) { w.write(c, firstEpoch, "x") },
+		"data restored": func(w *world, c *framework.Client) {
+			_ = w.srv.SetSequence(firstEpoch, math.MaxInt32)
+			_, _ = recipes.NewSequenceIDs(c, idsRoot).Next(w.ctx) // epoch 1
+			w.write(c, idsRoot, "baton:sequence-ids\n{\"epoch\":0}")
+			w.put(c, firstEpoch)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				ns := newNumbers(t)
+				c := w.client()
+				a, b := recipes.NewSequenceIDs(w.client(), idsRoot), recipes.NewSequenceIDs(w.client(), idsRoot)
+				ns.want(w.ctx, b, 0)
+				ns.want(w.ctx, a, 1, 2)
+				meddle(w, c)
+				for range 2 {
+					for _, s := range []*recipes.SequenceIDs{a, b, recipes.NewSequenceIDs(c, idsRoot)} {
+						if _, err := ns.from(w.ctx, s); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// Data that the generator cannot have written is left as it is, and the error
+// names it; so is a node that goes with a session.
+func TestSequenceIDsCorrupt(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{
+		"", "x", "5", "baton:sequence-ids", "baton:sequence-ids\n", "baton:sequence-ids\n{}x", `baton:sequence-ids` + "\n" + `{"epoch":-2}`,
+		"baton:sequence-ids\n{\"epoch\":4294967296}", "baton:sequence-ids\n{\"epoch\":1.5}", "baton:sequence-ids\n{\"epoch\":1,\"more\":2}",
+		"baton:sequence-ids\n{\"epoch\":0}{\"epoch\":0}",
+	} {
+		inBubble(t, func(w *world) {
+			c := w.client()
+			w.write(c, idsRoot, data)
+			_, err := recipes.NewSequenceIDs(c, idsRoot).Next(w.ctx)
+			wantErr(t, fmt.Sprintf("Next with %q", data), err, recipes.ErrCorrupt)
+			if err != nil && !strings.Contains(err.Error(), idsRoot+" holds") {
+				t.Errorf("%q does not name the path", err)
+			}
+			if node, _ := w.srv.Node(idsRoot); string(node.Data) != data || node.Version != 0 || len(node.Children) > 0 {
+				t.Errorf("%q was changed: %+v", data, node)
+			}
+		})
+	}
+	inBubble(t, func(w *world) {
+		c := w.client()
+		w.write(c, idsRoot, "baton:sequence-ids\n{\"epoch\":0}", framework.WithMode(framework.Ephemeral))
+		_, err := recipes.NewSequenceIDs(c, idsRoot).Next(w.ctx)
+		wantErr(t, "Next with an ephemeral node", err, recipes.ErrCorrupt)
+		w.remove(c, idsRoot)
+	})
+}
+
+// A path that was deleted is not silently begun anew by who has used it.
+func TestSequenceIDsDeleted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		s := recipes.NewSequenceIDs(c, idsRoot)
+		newNumbers(t).want(w.ctx, s, 0, 1)
+		if err := c.Delete(w.ctx, idsRoot, framework.AnyVersion, framework.WithChildren()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Next(w.ctx)
+		wantErr(t, "Next", err, framework.ErrNoNode)
+		if _, ok := w.srv.Node(idsRoot); ok {
+			t.Error("it was made anew")
+		}
+	})
+}
+
+func TestSequenceIDsExhausted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		w.write(c, idsRoot, "baton:sequence-ids\n{\"epoch\":4294967294}")
+		s := recipes.NewSequenceIDs(c, idsRoot)
+		n, err := s.Next(w.ctx)
+		if err != nil || n != 4294967295<<31 {
+			t.Errorf("Next: %d, %v", n, err)
+		}
+		if err := w.srv.SetSequence(idsRoot+"/4294967295", math.MaxInt32-1); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Next(w.ctx); err != nil || n != math.MaxInt64-1 {
+			t.Errorf("Next: %d, %v", n, err)
+		}
+		n, err = s.Next(w.ctx)
+		wantErr(t, fmt.Sprintf("Next: %d", n), err, recipes.ErrExhausted)
+	})
+}
+
+func TestSequenceIDsRefusals(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		done, cancel := context.WithCancel(w.ctx)
+		cancel()
+		log := w.requests(isWork)
+		for name, tc := range map[string]struct {
+			s   *recipes.SequenceIDs
+			ctx context.Context
+			err error
+		}{
+			"bad path":  {recipes.NewSequenceIDs(c, "x"), w.ctx, framework.ErrInvalidPath},
+			"root":      {recipes.NewSequenceIDs(c, "/"), w.ctx, framework.ErrInvalidPath},
+			"no client": {recipes.NewSequenceIDs(nil, idsRoot), w.ctx, framework.ErrInvalidOption},
+			"done":      {recipes.NewSequenceIDs(c, idsRoot), done, context.Canceled},
+		} {
+			_, err := tc.s.Next(tc.ctx)
+			wantErr(t, name, err, tc.err)
+		}
+		if ops := log.ops(); len(ops) > 0 {
+			t.Errorf("requests were sent: %v", ops)
+		}
+	})
+}
+
+// idFaults are those that can strike a generator.
+func idFaults() (some []fault) {
+	for _, f := range faults {
+		if !f.deletes && !strings.HasPrefix(f.name, "root reaped") {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+// Each fault, at each request of the way to a number: none comes twice or goes
+// back, no node is left, and the next number is to be had.
+func TestSequenceIDsFaultAtEveryStep(t *testing.T) {
+	t.Parallel()
+	for _, scenario := range []string{"path missing", "warm", "end of the counter"} {
+		for _, f := range idFaults() {
+			t.Run(scenario+"/"+f.name, func(t *testing.T) {
+				t.Parallel()
+				for step, struck := 1, true; struck && !t.Failed(); step++ {
+					inBubble(t, func(w *world) { struck = w.strikeSequence(step, scenario, f) })
+					if step == 1 && !struck {
+						t.Error("nothing was struck")
+					}
+				}
+			})
+		}
+	}
+}
+
+func (w *world) strikeSequence(step int, scenario string, f fault) (struck bool) {
+	c, other := w.client(), w.client()
+	ns := newNumbers(w)
+	s, later := recipes.NewSequenceIDs(c, idsRoot), recipes.NewSequenceIDs(other, idsRoot)
+	if scenario != "path missing" {
+		ns.want(w.ctx, s, 0)
+		ns.want(w.ctx, later, 1)
+	}
+	if scenario == "end of the counter" {
+		if err := w.srv.SetSequence(firstEpoch, math.MaxInt32); err != nil {
+			w.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	returned := make(chan struct{})
+	st := &strike{world: w, cancel: cancel, returned: returned}
+	defer w.arm(step, f, st, &struck, other.Session().ID())()
+	began := time.Now()
+	_, err := ns.from(ctx, s)
+	close(returned)
+	switch {
+	case f.cancels && err != nil:
+		wantErr(w, fmt.Sprintf("step %d", step), err, context.Canceled)
+	case err != nil:
+		w.Errorf("step %d: %v", step, err)
+	}
+	if took := time.Since(began); took > 3*sessionTimeout {
+		w.Errorf("step %d: it took %v", step, took)
+	}
+	for _, s := range []*recipes.SequenceIDs{later, s, later} {
+		if _, err := ns.from(w.ctx, s); err != nil {
+			w.Errorf("step %d: afterwards: %v", step, err)
+		}
+	}
+	time.Sleep(3 * sessionTimeout)
+	if left := w.ephemerals(); len(left) > 0 {
+		w.Errorf("step %d: left behind: %v", step, left)
+	}
+	w.srv.Unsilence()
+	return struck
+}
+
+// TestRandomSequenceIDs lets several clients ask at once, while connections
+// break, sessions end, counters jump and epochs are deleted.
+func TestRandomSequenceIDs(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		script := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) [2]int {
+			return [2]int{rapid.IntRange(0, 7).Draw(t, "what"), rapid.IntRange(0, 2).Draw(t, "who")}
+		}), 5, 40).Draw(rt, "script")
+		var problems problems
+		inBubbleOf(t, func(w *world) {
+			ns := newNumbers(&problems)
+			var clients []*framework.Client
+			var all []*recipes.SequenceIDs
+			for range 3 {
+				clients = append(clients, w.client())
+				all = append(all, recipes.NewSequenceIDs(clients[len(clients)-1], idsRoot))
+			}
+			var calls sync.WaitGroup
+			for _, step := range script {
+				c, s := clients[step[1]], all[step[1]]
+				switch step[0] {
+				case 0, 1, 2, 3:
+					calls.Go(func() {
+						if _, err := ns.from(w.ctx, s); err != nil {
+							problems.Errorf("Next: %v", err)
+						}
+					})
+				case 4:
+					w.link(c).drop()
+				case 5:
+					w.srv.LoseReply(op("multi"))
+				case 6:
+					if session := c.Session(); session != nil {
+						_ = w.srv.ExpireSession(session.ID())
+					}
+				case 7:
+					root, _ := w.srv.Node(idsRoot)
+					for _, child := range root.Children {
+						path := framework.JoinPath(idsRoot, child)
+						if node, _ := w.srv.Node(path); node.Sequence < 1<<20 { // never back
+							_ = w.srv.SetSequence(path, math.MaxInt32-1)
+						}
+					}
+				}
+				time.Sleep(time.Duration(step[1]) * time.Millisecond)
+			}
+			calls.Wait()
+		})
+		if len(problems.list) > 0 {
+			rt.Fatal(strings.Join(problems.list, "\n"))
+		}
+	})
+}
