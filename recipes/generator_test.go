@@ -2,8 +2,13 @@ package recipes_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"math"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/framework"
@@ -17,6 +22,7 @@ type counter interface {
 
 var counters = map[string]func(c *framework.Client, path string) counter{
 	"sequence-ids": func(c *framework.Client, path string) counter { return recipes.NewSequenceIDs(c, path) },
+	"block-ids":    func(c *framework.Client, path string) counter { return recipes.NewBlockIDs(c, path) },
 }
 
 // A generator at, in or above a lock's root is refused, whether the lock has
@@ -155,4 +161,218 @@ func TestGeneratorAndLockAtOnce(t *testing.T) {
 			}
 		}
 	}
+}
+
+// numbers checks the numbers of one path: that none is given twice, and that
+// they rise.
+type numbers struct {
+	testing.TB
+	global bool // they rise among all generators, and not only of each
+	mu     sync.Mutex
+	seen   map[int64]bool
+	last   map[counter]int64
+}
+
+func newNumbers(t testing.TB) *numbers {
+	return &numbers{TB: t, seen: make(map[int64]bool), last: make(map[counter]int64)}
+}
+
+// newSequence is newNumbers for those that rise among all generators.
+func newSequence(t testing.TB) *numbers {
+	ns := newNumbers(t)
+	ns.global = true
+	return ns
+}
+
+// floor returns what the next number of a generator must exceed.
+func (ns *numbers) floor(g counter) int64 {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.global {
+		g = nil
+	}
+	if last, ok := ns.last[g]; ok {
+		return last
+	}
+	return -1
+}
+
+// from asks one generator for a number, and checks it.
+func (ns *numbers) from(ctx context.Context, g counter) (int64, error) {
+	floor := ns.floor(g)
+	n, err := g.Next(ctx)
+	if err == nil {
+		ns.given(g, floor, n)
+	}
+	return n, err
+}
+
+// given checks a number that a generator gave when it had given floor.
+func (ns *numbers) given(g counter, floor, n int64) {
+	ns.Helper()
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.seen[n] || n < 0 {
+		ns.Errorf("%d was given twice, or is negative", n)
+	}
+	if n <= floor {
+		ns.Errorf("%d was given after %d", n, floor)
+	}
+	if ns.global {
+		g = nil
+	}
+	ns.seen[n], ns.last[g] = true, max(ns.last[g], n)
+}
+
+// want asks one generator for numbers, and checks what they are.
+func (ns *numbers) want(ctx context.Context, g counter, want ...int64) {
+	ns.Helper()
+	for _, want := range want {
+		if n, err := ns.from(ctx, g); err != nil || n != want {
+			ns.Errorf("Next: %d, %v, want %d", n, err, want)
+		}
+	}
+}
+
+// missing returns how many of the numbers below end were not given.
+func (ns *numbers) missing(end int64) (n int64) {
+	for i := range end {
+		if !ns.seen[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// idFaults are those that can strike a generator.
+func idFaults() (some []fault) {
+	for _, f := range faults {
+		if !f.deletes && !strings.HasPrefix(f.name, "root reaped") {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+// Each fault, at each request of the way to a number: none comes twice or goes
+// back, no node is left, and the next number is to be had.
+func TestSequenceIDsFaultAtEveryStep(t *testing.T) {
+	strikeGenerators(t, "sequence-ids", map[string]func(w *world, ns *numbers, a, b counter){
+		"path missing": nil,
+		"warm":         warmUp,
+		"end of the counter": func(w *world, ns *numbers, a, b counter) {
+			warmUp(w, ns, a, b)
+			if err := w.srv.SetSequence(firstEpoch, math.MaxInt32); err != nil {
+				w.Fatal(err)
+			}
+		},
+	})
+}
+
+func warmUp(w *world, ns *numbers, a, b counter) {
+	for _, g := range []counter{a, b} {
+		if _, err := ns.from(w.ctx, g); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+func strikeGenerators(t *testing.T, kind string, scenarios map[string]func(w *world, ns *numbers, a, b counter)) {
+	t.Parallel()
+	for scenario, prepare := range scenarios {
+		for _, f := range idFaults() {
+			t.Run(scenario+"/"+f.name, func(t *testing.T) {
+				t.Parallel()
+				for step, struck := 1, true; struck && !t.Failed(); step++ {
+					inBubble(t, func(w *world) { struck = w.strikeGenerator(step, kind, prepare, f) })
+					if step == 1 && !struck {
+						t.Error("nothing was struck")
+					}
+				}
+			})
+		}
+	}
+}
+
+// strikeGenerator asks for a number with the fault at one request, and reports
+// whether there was such a request.
+func (w *world) strikeGenerator(step int, kind string, prepare func(w *world, ns *numbers, a, b counter), f fault) (struck bool) {
+	c, other := w.client(), w.client()
+	ns := newNumbers(w)
+	ns.global = kind == "sequence-ids"
+	g, later := counters[kind](c, idsRoot), counters[kind](other, idsRoot)
+	if prepare != nil {
+		prepare(w, ns, g, later)
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	returned := make(chan struct{})
+	s := &strike{world: w, cancel: cancel, returned: returned}
+	defer w.arm(step, f, s, &struck, other.Session().ID())()
+	began := time.Now()
+	_, err := ns.from(ctx, g)
+	close(returned)
+	switch {
+	case f.cancels && err != nil:
+		wantErr(w, fmt.Sprintf("step %d", step), err, context.Canceled)
+	case err != nil:
+		w.Errorf("step %d: %v", step, err)
+	}
+	if took := time.Since(began); took > 3*sessionTimeout {
+		w.Errorf("step %d: it took %v", step, took)
+	}
+	for _, g := range []counter{later, g, later} {
+		if _, err := ns.from(w.ctx, g); err != nil {
+			w.Errorf("step %d: afterwards: %v", step, err)
+		}
+	}
+	w.closeGenerators(step, f, ns, g, later)
+	time.Sleep(3 * sessionTimeout)
+	if left := w.ephemerals(); len(left) > 0 {
+		w.Errorf("step %d: left behind: %v", step, left)
+	}
+	w.srv.Unsilence()
+	return struck
+}
+
+// closeGenerators closes what is to be closed, whatever strikes meanwhile: then
+// no number is missing, unless Close says so.
+func (w *world) closeGenerators(step int, f fault, ns *numbers, all ...counter) {
+	lost := false
+	for _, g := range all {
+		c, ok := g.(interface{ Close() error })
+		if !ok {
+			return
+		}
+		if err := c.Close(); err != nil {
+			lost = true
+			if !f.ends && !f.outage {
+				w.Errorf("step %d: Close: %v", step, err)
+			}
+		}
+	}
+	state := w.blockState(idsRoot)
+	missing := ns.missing(state.Next)
+	for _, free := range state.Free {
+		missing -= free.Size
+	}
+	if missing != 0 && !lost {
+		w.Errorf("step %d: %d numbers are missing: %+v", step, missing, state)
+	}
+}
+
+// blockState is what a path of BlockIDs holds.
+type blockState struct {
+	Next int64
+	Free []struct{ First, Size int64 }
+}
+
+func (w *world) blockState(path string) (s blockState) {
+	w.Helper()
+	node, _ := w.srv.Node(path)
+	text, ok := strings.CutPrefix(string(node.Data), "baton:block-ids\n")
+	if err := json.Unmarshal([]byte(text), &s); err != nil || !ok {
+		w.Errorf("%s holds %q: %v", path, node.Data, err)
+	}
+	return s
 }

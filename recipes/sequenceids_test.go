@@ -22,54 +22,10 @@ const (
 	firstEpoch = idsRoot + "/0000000000"
 )
 
-// numbers checks the numbers of one generator's path: that none is given twice,
-// and that each exceeds all that were there when it was asked for.
-type numbers struct {
-	testing.TB
-	mu   sync.Mutex
-	seen map[int64]bool
-	last int64
-}
-
-func newNumbers(t testing.TB) *numbers {
-	return &numbers{TB: t, seen: make(map[int64]bool), last: -1}
-}
-
-// from asks one generator for a number, and checks it.
-func (ns *numbers) from(ctx context.Context, s *recipes.SequenceIDs) (int64, error) {
-	ns.mu.Lock()
-	floor := ns.last
-	ns.mu.Unlock()
-	n, err := s.Next(ctx)
-	if err != nil {
-		return 0, err
-	}
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	if ns.seen[n] || n < 0 {
-		ns.Errorf("%d was given twice, or is negative", n)
-	}
-	if n <= floor {
-		ns.Errorf("%d was given after %d", n, floor)
-	}
-	ns.seen[n], ns.last = true, max(ns.last, n)
-	return n, nil
-}
-
-// want asks one generator for numbers, and checks what they are.
-func (ns *numbers) want(ctx context.Context, s *recipes.SequenceIDs, want ...int64) {
-	ns.Helper()
-	for _, want := range want {
-		if n, err := ns.from(ctx, s); err != nil || n != want {
-			ns.Errorf("Next: %d, %v, want %d", n, err, want)
-		}
-	}
-}
-
 func TestSequenceIDs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(w *world) {
-		ns := newNumbers(t)
+		ns := newSequence(t)
 		a, b := recipes.NewSequenceIDs(w.client(), idsRoot), recipes.NewSequenceIDs(w.client(), idsRoot)
 		ns.want(w.ctx, a, 0, 1, 2)
 		ns.want(w.ctx, b, 3, 4)
@@ -99,7 +55,7 @@ func TestSequenceIDsBeyondTheCounter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(w *world) {
-				ns := newNumbers(t)
+				ns := newSequence(t)
 				a, b := recipes.NewSequenceIDs(w.client(), idsRoot), recipes.NewSequenceIDs(w.client(), idsRoot)
 				ns.want(w.ctx, a, 0)
 				ns.want(w.ctx, b, 1)
@@ -125,7 +81,7 @@ func TestSequenceIDsCrowdAtTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(w *world) {
-				ns := newNumbers(t)
+				ns := newSequence(t)
 				ns.want(w.ctx, recipes.NewSequenceIDs(w.client(), idsRoot), 0)
 				if err := w.srv.SetSequence(firstEpoch, math.MaxInt32-20); err != nil {
 					t.Fatal(err)
@@ -145,8 +101,8 @@ func TestSequenceIDsCrowdAtTheEnd(t *testing.T) {
 					}
 				}
 				crowd.Wait()
-				if want := epochStep + 150 - 20 - 1; ns.last != want {
-					t.Errorf("the last is %d, want %d", ns.last, want)
+				if want := epochStep + 150 - 20 - 1; ns.floor(nil) != want {
+					t.Errorf("the last is %d, want %d", ns.floor(nil), want)
 				}
 				if n := len(log.ops()); n > 150*2+15*20 {
 					t.Errorf("%d requests", n)
@@ -180,7 +136,7 @@ func TestSequenceIDsMeddledWith(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(w *world) {
-				ns := newNumbers(t)
+				ns := newSequence(t)
 				c := w.client()
 				a, b := recipes.NewSequenceIDs(w.client(), idsRoot), recipes.NewSequenceIDs(w.client(), idsRoot)
 				ns.want(w.ctx, b, 0)
@@ -235,7 +191,7 @@ func TestSequenceIDsDeleted(t *testing.T) {
 	inBubble(t, func(w *world) {
 		c := w.client()
 		s := recipes.NewSequenceIDs(c, idsRoot)
-		newNumbers(t).want(w.ctx, s, 0, 1)
+		newSequence(t).want(w.ctx, s, 0, 1)
 		if err := c.Delete(w.ctx, idsRoot, framework.AnyVersion, framework.WithChildren()); err != nil {
 			t.Fatal(err)
 		}
@@ -294,78 +250,6 @@ func TestSequenceIDsRefusals(t *testing.T) {
 	})
 }
 
-// idFaults are those that can strike a generator.
-func idFaults() (some []fault) {
-	for _, f := range faults {
-		if !f.deletes && !strings.HasPrefix(f.name, "root reaped") {
-			some = append(some, f)
-		}
-	}
-	return some
-}
-
-// Each fault, at each request of the way to a number: none comes twice or goes
-// back, no node is left, and the next number is to be had.
-func TestSequenceIDsFaultAtEveryStep(t *testing.T) {
-	t.Parallel()
-	for _, scenario := range []string{"path missing", "warm", "end of the counter"} {
-		for _, f := range idFaults() {
-			t.Run(scenario+"/"+f.name, func(t *testing.T) {
-				t.Parallel()
-				for step, struck := 1, true; struck && !t.Failed(); step++ {
-					inBubble(t, func(w *world) { struck = w.strikeSequence(step, scenario, f) })
-					if step == 1 && !struck {
-						t.Error("nothing was struck")
-					}
-				}
-			})
-		}
-	}
-}
-
-func (w *world) strikeSequence(step int, scenario string, f fault) (struck bool) {
-	c, other := w.client(), w.client()
-	ns := newNumbers(w)
-	s, later := recipes.NewSequenceIDs(c, idsRoot), recipes.NewSequenceIDs(other, idsRoot)
-	if scenario != "path missing" {
-		ns.want(w.ctx, s, 0)
-		ns.want(w.ctx, later, 1)
-	}
-	if scenario == "end of the counter" {
-		if err := w.srv.SetSequence(firstEpoch, math.MaxInt32); err != nil {
-			w.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithCancel(w.ctx)
-	defer cancel()
-	returned := make(chan struct{})
-	st := &strike{world: w, cancel: cancel, returned: returned}
-	defer w.arm(step, f, st, &struck, other.Session().ID())()
-	began := time.Now()
-	_, err := ns.from(ctx, s)
-	close(returned)
-	switch {
-	case f.cancels && err != nil:
-		wantErr(w, fmt.Sprintf("step %d", step), err, context.Canceled)
-	case err != nil:
-		w.Errorf("step %d: %v", step, err)
-	}
-	if took := time.Since(began); took > 3*sessionTimeout {
-		w.Errorf("step %d: it took %v", step, took)
-	}
-	for _, s := range []*recipes.SequenceIDs{later, s, later} {
-		if _, err := ns.from(w.ctx, s); err != nil {
-			w.Errorf("step %d: afterwards: %v", step, err)
-		}
-	}
-	time.Sleep(3 * sessionTimeout)
-	if left := w.ephemerals(); len(left) > 0 {
-		w.Errorf("step %d: left behind: %v", step, left)
-	}
-	w.srv.Unsilence()
-	return struck
-}
-
 // TestRandomSequenceIDs lets several clients ask at once, while connections
 // break, sessions end, counters jump and epochs are deleted.
 func TestRandomSequenceIDs(t *testing.T) {
@@ -375,7 +259,7 @@ func TestRandomSequenceIDs(t *testing.T) {
 		}), 5, 40).Draw(rt, "script")
 		var problems problems
 		inBubbleOf(t, func(w *world) {
-			ns := newNumbers(&problems)
+			ns := newSequence(&problems)
 			var clients []*framework.Client
 			var all []*recipes.SequenceIDs
 			for range 3 {
