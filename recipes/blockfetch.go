@@ -96,10 +96,20 @@ func (b *BlockIDs) wait(ctx context.Context, n int64) (span, error) {
 		case comesBack(ctx, f.err):
 			pauses.pause(ctx)
 		case ctx.Err() == nil:
-			return span{}, f.err
+			return span{}, b.ended(f.err)
 		}
 	}
 	return span{}, ended(ctx)
+}
+
+// ended returns ErrClosed in place of what Close has done to a fetch.
+func (b *BlockIDs) ended(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed != nil {
+		return ErrClosed
+	}
+	return err
 }
 
 // take takes up to n numbers of the current block.
