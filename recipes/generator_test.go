@@ -361,7 +361,7 @@ func (w *world) closeGenerators(step int, f fault, ns *numbers, all ...counter) 
 	}
 }
 
-// blockState is what a path of BlockIDs holds.
+// blockState is what a path of BlockIDs holds, nothing if it is not there.
 type blockState struct {
 	Next int64
 	Free []struct{ First, Size int64 }
@@ -369,7 +369,10 @@ type blockState struct {
 
 func (w *world) blockState(path string) (s blockState) {
 	w.Helper()
-	node, _ := w.srv.Node(path)
+	node, there := w.srv.Node(path)
+	if !there {
+		return s
+	}
 	text, ok := strings.CutPrefix(string(node.Data), "baton:block-ids\n")
 	if err := json.Unmarshal([]byte(text), &s); err != nil || !ok {
 		w.Errorf("%s holds %q: %v", path, node.Data, err)
