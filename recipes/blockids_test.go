@@ -193,7 +193,7 @@ func TestBlockIDsFaultAtEveryStep(t *testing.T) {
 // very many since; what is given back twice would come twice.
 func TestBlockIDsLostReply(t *testing.T) {
 	t.Parallel()
-	for _, others := range []int{0, 1, 15, 40} {
+	for _, others := range []int{0, 1, 12, 60} {
 		for _, closes := range []bool{false, true} {
 			t.Run(fmt.Sprint(others, closes), func(t *testing.T) {
 				t.Parallel()
@@ -211,7 +211,8 @@ func TestBlockIDsLostReply(t *testing.T) {
 					if !closes {
 						mine = w.clients[0]
 					}
-					w.loseOnce(mine, func() { ns.takeBlocks(w.ctx, b, others) })
+					third := w.blocks(recipes.WithBlockSize(2, 2))
+					w.loseOnce(mine, func() { ns.takeBlocks(w.ctx, third, others) })
 					var err error
 					if closes {
 						err = a.Close()
@@ -223,8 +224,8 @@ func TestBlockIDsLostReply(t *testing.T) {
 					if (err != nil) != (closes && others > 16) {
 						t.Errorf("Close: %v", err)
 					}
-					w.closeBlocks(b)
-					if s := w.blockState(idsRoot); others <= 15 && !closes && ns.missing(s.Next) != s.size() {
+					w.closeBlocks(b, third)
+					if s := w.blockState(idsRoot); others <= 12 && !closes && ns.missing(s.Next) != s.size() {
 						t.Errorf("%d numbers are missing, %d are free", ns.missing(s.Next), s.size())
 					}
 				})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,10 @@ func TestSequenceIDsMeddledWith(t *testing.T) {
 		"epoch restored with its counter set back": func(w *world, _ *framework.Client) {
 			_ = w.srv.SetSequence(firstEpoch, 0)
 		},
+		"epoch with a node in it, set back": func(w *world, c *framework.Client) {
+			w.put(c, firstEpoch+"/left", framework.WithMode(framework.Ephemeral))
+			_ = w.srv.SetSequence(firstEpoch, 0)
+		},
 		"epoch written to": func(w *world, c *framework.Client) { w.write(c, firstEpoch, "x") },
 		"data restored": func(w *world, c *framework.Client) {
 			_ = w.srv.SetSequence(firstEpoch, math.MaxInt32)
@@ -133,24 +138,34 @@ func TestSequenceIDsMeddledWith(t *testing.T) {
 			w.put(c, firstEpoch)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(w *world) {
-				ns := newSequence(t)
-				c := w.client()
-				a, b := recipes.NewSequenceIDs(w.client(), idsRoot), recipes.NewSequenceIDs(w.client(), idsRoot)
-				ns.want(w.ctx, b, 0)
-				ns.want(w.ctx, a, 1, 2)
-				meddle(w, c)
-				for range 2 {
-					for _, s := range []*recipes.SequenceIDs{a, b, recipes.NewSequenceIDs(c, idsRoot)} {
-						if _, err := ns.from(w.ctx, s); err != nil {
-							t.Error(err)
+		for _, newFirst := range []bool{false, true} {
+			if newFirst && strings.HasSuffix(name, "set back") {
+				continue // only who has had larger numbers can notice
+			}
+			t.Run(fmt.Sprint(name, newFirst), func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, func(w *world) {
+					ns := newSequence(t)
+					c := w.client()
+					a, b := recipes.NewSequenceIDs(w.client(), idsRoot), recipes.NewSequenceIDs(w.client(), idsRoot)
+					ns.want(w.ctx, b, 0)
+					ns.want(w.ctx, a, 1, 2)
+					meddle(w, c)
+					all := []*recipes.SequenceIDs{a, b, recipes.NewSequenceIDs(c, idsRoot)}
+					if newFirst {
+						slices.Reverse(all)
+					}
+					for range 2 {
+						for _, s := range all {
+							if _, err := ns.from(w.ctx, s); err != nil {
+								t.Error(err)
+							}
 						}
 					}
-				}
+					_ = c.Delete(w.ctx, firstEpoch+"/left", framework.AnyVersion)
+				})
 			})
-		})
+		}
 	}
 }
 
