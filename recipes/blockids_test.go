@@ -18,8 +18,8 @@ import (
 	"github.com/batonzk/baton/recipes"
 )
 
-// takeBlocks asks for n numbers, and checks them.
-func (ns *numbers) takeBlocks(ctx context.Context, g counter, n int) {
+// take asks for n numbers, and checks them.
+func (ns *numbers) take(ctx context.Context, g counter, n int) {
 	ns.Helper()
 	for range n {
 		if _, err := ns.from(ctx, g); err != nil {
@@ -70,7 +70,7 @@ func TestBlockIDs(t *testing.T) {
 			t.Errorf("with both closed: %+v", s)
 		}
 		c := w.blocks()
-		ns.takeBlocks(w.ctx, c, 46)
+		ns.take(w.ctx, c, 46)
 		ns.want(w.ctx, c, 52, 53)
 		w.closeBlocks(c)
 		if s := w.blockState(idsRoot); s.Next != 54 || len(s.Free) != 0 {
@@ -93,7 +93,7 @@ func TestBlockIDsTakeNothingBelow(t *testing.T) {
 		ns.want(w.ctx, b, 10)
 		w.closeBlocks(a)
 		for range 30 {
-			ns.takeBlocks(w.ctx, b, 1)
+			ns.take(w.ctx, b, 1)
 		}
 		w.closeBlocks(b)
 	})
@@ -107,15 +107,15 @@ func TestBlockIDsFetchAhead(t *testing.T) {
 		ns := newNumbers(t)
 		b := w.blocks(recipes.WithBlockSize(100, 100))
 		log := w.requests(isWork)
-		ns.takeBlocks(w.ctx, b, 1)
+		ns.take(w.ctx, b, 1)
 		time.Sleep(10 * time.Minute)
 		first := len(log.ops())
-		ns.takeBlocks(w.ctx, b, 24)
+		ns.take(w.ctx, b, 24)
 		time.Sleep(10 * time.Minute)
 		if n := len(log.ops()); n != first {
 			t.Errorf("%d requests with half of a block left", n-first)
 		}
-		ns.takeBlocks(w.ctx, b, 1)
+		ns.take(w.ctx, b, 1)
 		w.settle()
 		if got := strings.Join(log.ops()[first:], " "); got != "getData setData" {
 			t.Errorf("the next block took %s", got)
@@ -123,7 +123,7 @@ func TestBlockIDsFetchAhead(t *testing.T) {
 		w.link(w.clients[0]).refuse(true) // no server is needed for what is reserved
 		w.link(w.clients[0]).drop()
 		began := time.Now()
-		ns.takeBlocks(w.ctx, b, 24+50)
+		ns.take(w.ctx, b, 24+50)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("it took %v", took)
 		}
@@ -132,7 +132,7 @@ func TestBlockIDsFetchAhead(t *testing.T) {
 		_, err := b.Next(short)
 		wantErr(t, "Next with nothing left and no server", err, context.DeadlineExceeded)
 		w.link(w.clients[0]).refuse(false)
-		ns.takeBlocks(w.ctx, b, 60)
+		ns.take(w.ctx, b, 60)
 		w.closeBlocks(b)
 		if s := w.blockState(idsRoot); s.Next != 160 {
 			t.Errorf("in the end: %+v", s)
@@ -152,14 +152,14 @@ func TestBlockIDsAdapt(t *testing.T) {
 			ahead := func() int64 { w.settle(); return w.blockState(idsRoot).Next - used }
 			var fast, slow int64
 			for range 1000 {
-				ns.takeBlocks(w.ctx, b, 1)
+				ns.take(w.ctx, b, 1)
 				if used++; ahead() > most {
 					t.Fatalf("%d are reserved, at most %d may be lost", ahead(), most)
 				}
 				fast = max(fast, ahead())
 			}
 			for range 3000 {
-				ns.takeBlocks(w.ctx, b, 1)
+				ns.take(w.ctx, b, 1)
 				if used++; ahead() > most {
 					t.Fatalf("%d are reserved, at most %d may be lost", ahead(), most)
 				}
@@ -182,9 +182,9 @@ func TestBlockIDsFaultAtEveryStep(t *testing.T) {
 		"path missing": nil,
 		"used up": func(w *world, ns *numbers, a, b counter) {
 			warmUp(w, ns, a, b)
-			ns.takeBlocks(w.ctx, a, 49)
+			ns.take(w.ctx, a, 49)
 			w.settle() // the next block is there
-			ns.takeBlocks(w.ctx, a, 24)
+			ns.take(w.ctx, a, 24)
 		},
 	})
 }
@@ -202,23 +202,23 @@ func TestBlockIDsLostReply(t *testing.T) {
 					a, b := w.blocks(recipes.WithBlockSize(2, 2)), w.blocks(recipes.WithBlockSize(2, 2))
 					if closes {
 						a = w.blocks()
-						ns.takeBlocks(w.ctx, a, 1)
+						ns.take(w.ctx, a, 1)
 						w.settle()
 					}
-					ns.takeBlocks(w.ctx, b, 1)
+					ns.take(w.ctx, b, 1)
 					w.settle()
 					mine := w.clients[len(w.clients)-1]
 					if !closes {
 						mine = w.clients[0]
 					}
 					third := w.blocks(recipes.WithBlockSize(2, 2))
-					w.loseOnce(mine, func() { ns.takeBlocks(w.ctx, third, others) })
+					w.loseOnce(mine, func() { ns.take(w.ctx, third, others) })
 					var err error
 					if closes {
 						err = a.Close()
-						ns.takeBlocks(w.ctx, w.blocks(), 200)
+						ns.take(w.ctx, w.blocks(), 200)
 					} else {
-						ns.takeBlocks(w.ctx, a, 1)
+						ns.take(w.ctx, a, 1)
 						w.closeBlocks(a)
 					}
 					if (err != nil) != (closes && others > 16) {
@@ -326,9 +326,9 @@ func TestBlockIDsWentBack(t *testing.T) {
 			inBubble(t, func(w *world) {
 				ns := newNumbers(t)
 				b := w.blocks(recipes.WithBlockSize(200, 200))
-				ns.takeBlocks(w.ctx, b, 1)
+				ns.take(w.ctx, b, 1)
 				tc.meddle(w, w.client())
-				ns.takeBlocks(w.ctx, b, 99)
+				ns.take(w.ctx, b, 99)
 				for range 2 {
 					_, err := b.Next(w.ctx)
 					wantErr(t, "Next", err, tc.err)
@@ -407,7 +407,7 @@ func TestBlockIDsClose(t *testing.T) {
 		c := w.client()
 		b := recipes.NewBlockIDs(c, idsRoot)
 		w.closeBlocks(recipes.NewBlockIDs(c, idsRoot)) // unused
-		ns.takeBlocks(w.ctx, b, 1)
+		ns.take(w.ctx, b, 1)
 		var closes sync.WaitGroup
 		for range 3 {
 			closes.Go(func() { w.closeBlocks(b) })
@@ -419,7 +419,7 @@ func TestBlockIDsClose(t *testing.T) {
 		wantErr(t, "NextN of a closed one", err, recipes.ErrClosed)
 
 		b = recipes.NewBlockIDs(c, idsRoot)
-		ns.takeBlocks(w.ctx, b, 49)
+		ns.take(w.ctx, b, 49)
 		w.settle()
 		waiting := make(chan error)
 		w.link(c).refuse(true)
@@ -453,11 +453,11 @@ func TestBlockIDsOfClosedClient(t *testing.T) {
 	inBubble(t, func(w *world) {
 		ns := newNumbers(t)
 		b := w.blocks()
-		ns.takeBlocks(w.ctx, b, 1)
+		ns.take(w.ctx, b, 1)
 		if err := w.clients[0].Close(); err != nil {
 			t.Fatal(err)
 		}
-		ns.takeBlocks(w.ctx, b, 40)
+		ns.take(w.ctx, b, 40)
 		wantErr(t, "Close", b.Close(), recipes.ErrClosed)
 		_, err := b.Next(w.ctx)
 		wantErr(t, "Next", err, recipes.ErrClosed)
@@ -495,7 +495,7 @@ func TestBlockIDsRefusals(t *testing.T) {
 			t.Errorf("requests were sent: %v", ops)
 		}
 		b := recipes.NewBlockIDs(c, idsRoot)
-		newNumbers(t).takeBlocks(w.ctx, b, 1)
+		newNumbers(t).take(w.ctx, b, 1)
 		if _, err := b.Next(done); !errors.Is(err, context.Canceled) {
 			t.Errorf("with a number at hand: %v", err)
 		}
@@ -587,7 +587,7 @@ func TestRandomBlockIDs(t *testing.T) {
 				c, b, n := w.clients[step[1]], all[step[1]], step[2]
 				switch step[0] {
 				case 0, 1, 2, 3:
-					calls.Go(func() { ns.takeBlocks(w.ctx, b, n) })
+					calls.Go(func() { ns.take(w.ctx, b, n) })
 				case 4:
 					w.link(c).drop()
 				case 5:

@@ -373,9 +373,14 @@ func (w *world) blockState(path string) (s blockState) {
 	if !there {
 		return s
 	}
-	text, ok := strings.CutPrefix(string(node.Data), "baton:block-ids\n")
+	return w.parseBlockState(node.Data)
+}
+
+func (w *world) parseBlockState(data []byte) (s blockState) {
+	w.Helper()
+	text, ok := strings.CutPrefix(string(data), "baton:block-ids\n")
 	if err := json.Unmarshal([]byte(text), &s); err != nil || !ok {
-		w.Errorf("%s holds %q: %v", path, node.Data, err)
+		w.Errorf("the data is %q: %v", data, err)
 	}
 	return s
 }
