@@ -82,6 +82,12 @@ func (cr *creation) prepare(path string) error {
 	if cr.orSet && cr.mode.isSequential() {
 		return fmt.Errorf("%w: OrSet with mode %v", ErrInvalidOption, cr.mode)
 	}
+	if cr.labelled.path != "" {
+		if err := ValidatePath(cr.labelled.path); err != nil {
+			return err
+		}
+		cr.labelled.path = cr.client.absolute(cr.labelled.path)
+	}
 	if cr.protected && path == "/" && !cr.mode.isSequential() {
 		return fmt.Errorf("%w: %q has no name to protect", ErrInvalidPath, path)
 	}
@@ -170,10 +176,8 @@ func (cr *creation) send(ctx context.Context, c *conn) error {
 	op, request := cr.request()
 	var reply wire.Create2Response
 	calls := []*call{newCall(op, request, &reply)}
-	var list wire.GetChildren2Response
-	if cr.siblings != nil {
-		calls = append(calls, newCall(wire.OpGetChildren2, &wire.PathWatchRequest{Path: cr.parent}, &list))
-	}
+	after := cr.reads()
+	calls = append(calls, after.calls()...)
 	cr.sentIn = c.session
 	err := cr.operation.send(ctx, c, calls...)
 	if first := calls[0]; first.answered() && first.err == nil {
@@ -183,23 +187,10 @@ func (cr *creation) send(ctx context.Context, c *conn) error {
 	}
 	var lost *lostReply
 	switch {
-	case err == nil && cr.siblings != nil:
-		*cr.siblings = list.Children
-	case !cr.made && errors.As(err, &lost) && cr.mode.isSequential() && !cr.protected:
+	case cr.made:
+		return after.deliver(cr, err)
+	case errors.As(err, &lost) && cr.mode.isSequential() && !cr.protected:
 		return &finalError{err}
-	}
-	return err
-}
-
-// list completes a creation of which only the siblings may be missing.
-func (cr *creation) list(ctx context.Context, c *conn) error {
-	if cr.siblings == nil {
-		return nil
-	}
-	var list wire.GetChildren2Response
-	err := c.roundTrip(ctx, newCall(wire.OpGetChildren2, &wire.PathWatchRequest{Path: cr.parent}, &list))
-	if err == nil {
-		*cr.siblings = list.Children
 	}
 	return err
 }
@@ -257,6 +248,6 @@ func (cr *creation) makeParents(ctx context.Context, c *conn) (again bool, err e
 			return false, nil
 		}
 	}
-	made, err := k.makeParents(ctx, c, upTo)
+	made, err := k.makeParents(ctx, c, upTo, cr.labelled)
 	return made || cr.parents, err
 }

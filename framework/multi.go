@@ -107,7 +107,7 @@ func (m *multi) try(ctx context.Context, c *conn) error {
 			return err
 		}
 		parent, _ := SplitPath(m.request.Ops[m.failed].Request.(*wire.CreateRequest).Path)
-		if _, err := m.client.core.makeParents(ctx, c, parent); err != nil {
+		if _, err := m.client.core.makeParents(ctx, c, parent, label{}); err != nil {
 			return err
 		}
 	}

@@ -24,14 +24,28 @@ func isBelow(dir, path string) bool {
 	return ok && (rest == "" || rest[0] == '/' || dir == "/")
 }
 
+// A label is data for one node among those that are made as parents.
+type label struct {
+	path string // absolute, "" for none
+	data []byte
+}
+
+// of returns what the node at path is to hold.
+func (l label) of(path string) []byte {
+	if l.path == path {
+		return l.data
+	}
+	return []byte{}
+}
+
 // makeParents makes path and what is missing above it, and reports whether it
 // has made anything. It works from the bottom up, so that a client without
 // rights on the upper nodes need not touch them. A node that vanishes in
 // between, as empty containers do, is not an error.
-func (k *core) makeParents(ctx context.Context, c *conn, path string) (made bool, err error) {
+func (k *core) makeParents(ctx context.Context, c *conn, path string, labelled label) (made bool, err error) {
 	var missing []string
 	for ; path != "/"; path, _ = SplitPath(path) {
-		err := k.makeParent(ctx, c, path)
+		err := k.makeParent(ctx, c, path, labelled.of(path))
 		if errors.Is(err, ErrNoNode) {
 			missing = append(missing, path)
 			continue
@@ -43,7 +57,7 @@ func (k *core) makeParents(ctx context.Context, c *conn, path string) (made bool
 		break
 	}
 	for i := len(missing) - 1; i >= 0; i-- {
-		err := k.makeParent(ctx, c, missing[i])
+		err := k.makeParent(ctx, c, missing[i], labelled.of(missing[i]))
 		if errors.Is(err, ErrNoNode) {
 			return true, nil
 		}
@@ -60,17 +74,17 @@ func parentError(path string, err error) error {
 	return fmt.Errorf("making the parent %s: %w", path, err)
 }
 
-func (k *core) makeParent(ctx context.Context, c *conn, path string) error {
+func (k *core) makeParent(ctx context.Context, c *conn, path string, data []byte) error {
 	mode := Container
 	if k.plain.Load() {
 		mode = Persistent
 	}
-	op, request := mode.createRequest(path, []byte{}, k.aclFor(path), 0)
+	op, request := mode.createRequest(path, data, k.aclFor(path), 0)
 	err := c.roundTrip(ctx, newCall(op, request, &wire.Create2Response{}))
 	if mode == Container && errors.Is(err, ErrUnimplemented) {
 		k.logger.Info("the server has no containers: parents will be persistent")
 		k.plain.Store(true)
-		return k.makeParent(ctx, c, path)
+		return k.makeParent(ctx, c, path, data)
 	}
 	return err
 }

@@ -34,10 +34,13 @@ func (cr *creation) findOwn(ctx context.Context, c *conn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	cr.succeed(c, path, &r.Stat)
+	if cr.ancestors != nil {
+		return true, cr.list(ctx, c)
+	}
 	if cr.siblings != nil {
 		*cr.siblings = names
 	}
-	cr.succeed(c, path, &r.Stat)
 	return true, nil
 }
 

@@ -48,6 +48,8 @@ type createOptions struct {
 	protected bool
 	orSet     bool
 	siblings  *[]string
+	ancestors *[]Ancestor
+	labelled  label
 }
 
 type deleteOptions struct {
@@ -118,6 +120,18 @@ func WithParents() CreateOption {
 	return createOption(func(o *createOptions) { o.parents = true })
 }
 
+// WithLabelledParent is [WithParents], and the parent at path holds data if it
+// is made by this create. One that is there already keeps what it holds.
+func WithLabelledParent(path string, data []byte) CreateOption {
+	data = append([]byte{}, data...)
+	return createOption(func(o *createOptions) {
+		o.parents, o.labelled = true, label{path: path, data: data}
+		if path == "" {
+			o.refuse(ValidatePath(path))
+		}
+	})
+}
+
 // Protected puts a unique mark before the node's name, in Apache Curator's
 // form: _c_, a UUID, a hyphen. By it the node is found again when the reply
 // was lost. So however often the create is tried, at most one node is made;
@@ -143,6 +157,18 @@ func Siblings(names *[]string) CreateOption {
 		o.siblings = names
 		if names == nil {
 			o.refuse(fmt.Errorf("%w: Siblings(nil)", ErrInvalidOption))
+		}
+	})
+}
+
+// WithAncestors also reads the new node's parent and all nodes above it, as
+// [Client.Ancestors] does, as of right after the creation. It takes no further
+// round trip, but after a lost reply or with a node that was there already.
+func WithAncestors(nodes *[]Ancestor) CreateOption {
+	return createOption(func(o *createOptions) {
+		o.ancestors = nodes
+		if nodes == nil {
+			o.refuse(fmt.Errorf("%w: WithAncestors(nil)", ErrInvalidOption))
 		}
 	})
 }

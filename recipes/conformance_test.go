@@ -61,6 +61,9 @@ func conformers() map[string]func(w *world) {
 	for name, test := range permitConformance {
 		tests["semaphore, "+name] = semaphoresOf(1).of(test)
 	}
+	for name, test := range generatorConformance {
+		tests["generators, "+name] = mutexes.of(test)
+	}
 	for name, test := range readWriteConformance {
 		tests["read-write lock, "+name] = writers.of(test)
 	}

@@ -29,6 +29,15 @@ var (
 	ErrReleased = errors.New("recipes: lease released")
 	// ErrNotHeld says that what is to be released is no lease of this lock.
 	ErrNotHeld = errors.New("recipes: not a lease of this lock")
+	// ErrWrongRoot says that a path is the root of another recipe, or lies in it,
+	// or has it in it, and that the two must be kept apart: a lock and a
+	// generator of IDs, or two generators.
+	ErrWrongRoot = errors.New("recipes: wrong root")
+	// ErrCorrupt says that a node holds what its recipe cannot have written. It is
+	// left as it is.
+	ErrCorrupt = errors.New("recipes: corrupt data")
+	// ErrExhausted says that a generator has no number left.
+	ErrExhausted = errors.New("recipes: no number is left")
 	// ErrClosed says that the client was closed. It is [framework.ErrClosed].
 	ErrClosed = framework.ErrClosed
 )

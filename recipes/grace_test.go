@@ -192,15 +192,17 @@ func TestGraceRequests(t *testing.T) {
 	} {
 		withGrace(t, []family{tc.family}, func(w *world) {
 			c := w.client()
-			w.release(w.acquire(w.lock(c))) // so that no parents need be made
 			w.put(c, markers)
 			w.put(c, markers+"/foreign")
 			for want, opts := range map[string][]recipes.Option{
 				tc.without: nil,
 				tc.with:    {recipes.GraceAfterCrash(grace)},
 			} {
+				m := w.lock(c, opts...)
+				w.release(w.acquire(m)) // its first use looks at more
+				w.settle()
 				log := w.requests(isWork)
-				lease := w.acquire(w.lock(c, opts...))
+				lease := w.acquire(m)
 				w.settle()
 				w.release(lease)
 				log.stop()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -392,6 +393,9 @@ func op(names ...string) matcher {
 	return func(r embedded.Request) bool { return slices.Contains(names, r.Op) }
 }
 
+// readsNode reports whether a request reads a contender's node, not a root.
+func readsNode(r embedded.Request) bool { return r.Op == "getData" && strings.Contains(r.Path, "_c_") }
+
 // isWork reports whether a request was sent for an operation: not for the
 // connection's sake.
 func isWork(r embedded.Request) bool {
@@ -481,4 +485,35 @@ func isDone(ctx context.Context) bool {
 	default:
 		return false
 	}
+}
+
+// problems collects what a bubble finds, for a property test outside of it.
+type problems struct {
+	testing.TB
+	mu   sync.Mutex
+	list []string
+}
+
+func (p *problems) Helper() {}
+
+func (p *problems) Errorf(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = append(p.list, fmt.Sprintf(format, args...))
+}
+
+// inBubbleOf is inBubble for a property test, whose world may be torn down
+// without a look at what is left.
+func inBubbleOf(t *testing.T, f func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := embedded.Start(embedded.WithContainerInterval(1000 * time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		w := newWorld(t, srv, sessionTimeout)
+		w.srv = srv
+		defer w.closeClients()
+		f(w)
+	})
 }

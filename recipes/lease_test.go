@@ -400,7 +400,7 @@ func TestCloseIsNoWarning(t *testing.T) {
 				c := w.client()
 				closed := make(chan struct{})
 				strike := func(r embedded.Request) embedded.Verdict {
-					if r.Op == "getData" {
+					if readsNode(r) {
 						go func() { c.Close(); close(closed) }()
 						time.Sleep(moment)
 					}

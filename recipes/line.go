@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonzk/baton/framework"
@@ -24,6 +25,7 @@ type line struct {
 	key      heldKey
 	rule     *rule
 	settings settings
+	checked  atomic.Bool // that it is no generator's root, nor in one, nor has one in it
 
 	mu       sync.Mutex
 	reported map[string]struct{}  // children that were logged
@@ -174,12 +176,35 @@ func isOutage(err error) bool {
 }
 
 // join makes a node and lists the children of the line's root, in one round
-// trip.
+// trip. If it is the line's first, it looks for other recipes above and below.
 func (l *line) join(ctx context.Context) (*place, []string, error) {
+	if l.checked.Load() {
+		return l.stepIn(ctx)
+	}
+	var above []framework.Ancestor
+	p, children, err := l.stepIn(ctx, framework.WithAncestors(&above))
+	if err != nil {
+		return nil, nil, err
+	}
+	right := false
+	defer func() {
+		if !right { // also if a hook panics
+			_ = p.leave(ctx)
+		}
+	}()
+	if err := l.checkRoot(ctx, above, children); err != nil {
+		return nil, nil, withContext(ctx, err)
+	}
+	right = true
+	return p, children, nil
+}
+
+// stepIn is join without the look around.
+func (l *line) stepIn(ctx context.Context, opts ...framework.CreateOption) (*place, []string, error) {
 	var children []string
-	c, err := l.client.Create(ctx, framework.JoinPath(l.path, l.rule.label), l.settings.data,
-		framework.WithMode(framework.EphemeralSequential), framework.Protected(),
-		framework.WithParents(), framework.Siblings(&children))
+	opts = append(opts, framework.WithMode(framework.EphemeralSequential), framework.Protected(),
+		framework.WithLabelledParent(l.lock, lockRoot.mark("")), framework.Siblings(&children))
+	c, err := l.client.Create(ctx, framework.JoinPath(l.path, l.rule.label), l.settings.data, opts...)
 	if err != nil {
 		return nil, nil, withContext(ctx, err)
 	}

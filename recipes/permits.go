@@ -17,6 +17,13 @@ type permits struct {
 	limit Limit
 }
 
+// The nodes below a semaphore's path, in one of which contenders stand in line,
+// while the other has those of the permits that are out.
+const (
+	queueNode  = "locks"
+	leasesNode = "leases"
+)
+
 // queueRule lets one contender after the other look for room.
 var queueRule = &rule{label: "lock-", passes: true}
 
@@ -32,8 +39,8 @@ func newPermits(what string, client *framework.Client, path string, limit Limit,
 		return permits{lock: unusable(what, path, err)}
 	}
 	p := permits{
-		lock:  lock{what: what, path: path, line: newLine(client, framework.JoinPath(path, "leases"), leaseRule, s)},
-		queue: newLine(client, framework.JoinPath(path, "locks"), queue, s),
+		lock:  lock{what: what, path: path, line: newLine(client, framework.JoinPath(path, leasesNode), leaseRule, s)},
+		queue: newLine(client, framework.JoinPath(path, queueNode), queue, s),
 		limit: limit,
 	}
 	p.queue.lock, p.line.lock = path, path

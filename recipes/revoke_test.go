@@ -88,7 +88,7 @@ func revokeAtAnyTime(t *testing.T, opts []recipes.RevokeOption) {
 			return w.wait(as[1])
 		},
 		"before the first watch": func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
-			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.clients[0], w.last(w.clients[0]), opts...) }))
+			remove := w.srv.OnRequest(of(c, readsNode).once(func() { w.revoke(w.clients[0], w.last(w.clients[0]), opts...) }))
 			defer remove()
 			lease := w.acquire(m)
 			w.settle()
@@ -107,7 +107,7 @@ func revokeAtAnyTime(t *testing.T, opts []recipes.RevokeOption) {
 		"after other data, at once": func(w *world, c *framework.Client, m *recipes.InterProcessMutex) *recipes.Lease {
 			lease := w.acquire(m)
 			w.settle()
-			remove := w.srv.OnRequest(of(c, op("getData")).once(func() { w.revoke(w.clients[0], lease.Path(), opts...) }))
+			remove := w.srv.OnRequest(of(c, readsNode).once(func() { w.revoke(w.clients[0], lease.Path(), opts...) }))
 			defer remove()
 			if _, err := w.clients[0].Set(w.ctx, lease.Path(), []byte("x"), framework.AnyVersion); err != nil {
 				w.Fatal(err)

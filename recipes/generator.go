@@ -1,0 +1,174 @@
+package recipes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/batonzk/baton/framework"
+)
+
+// A generatorRoot is the node that a generator's numbers rest on: persistent,
+// with the generator's type and state as its data.
+type generatorRoot struct {
+	client *framework.Client
+	path   string
+	t      rootType
+	owns   func(child string) bool // whether a child is the generator's
+
+	checked atomic.Bool // it was there, and it is apart from others
+}
+
+// A rootState is a generator's state as it was read, and the version that a
+// change of it is bound to.
+type rootState struct {
+	data    []byte // without the type
+	version int32
+}
+
+// read reads the state. If there is no root, and there has been none for this
+// generator yet, it makes one with the state first.
+func (r *generatorRoot) read(ctx context.Context, first any) (rootState, error) {
+	if !r.checked.Load() {
+		if err := r.open(ctx, first); err != nil {
+			return rootState{}, err
+		}
+	}
+	data, stat, err := r.client.Get(ctx, r.path)
+	if err != nil {
+		if says(ctx, err, framework.ErrNoNode) {
+			err = fmt.Errorf("somebody has deleted the generator's root, and with it all that was known of its numbers: %w", err)
+		}
+		return rootState{}, err
+	}
+	t, rest := parseRoot(data)
+	switch {
+	case t != r.t && t != "":
+		return rootState{}, wrongRoot(r.client.ServerPath(r.path), r.t, r.client.ServerPath(r.path), t)
+	case t == "":
+		return rootState{}, r.corrupt(data, "it does not begin with "+rootMark+string(r.t))
+	case stat.EphemeralOwner != 0:
+		return rootState{}, r.corrupt(data, "it is ephemeral")
+	}
+	return rootState{data: rest, version: stat.Version}, nil
+}
+
+// open makes the root if there is none. It looks for other recipes first, so
+// that nothing is made in a wrong place, and again when it has made something:
+// so that of two who come at once at least one sees the other.
+func (r *generatorRoot) open(ctx context.Context, first any) error {
+	there, err := r.apart(ctx)
+	if err != nil {
+		return err
+	}
+	if !there {
+		_, err := r.client.Create(ctx, r.path, r.encode(first), framework.WithParents(), framework.Idempotent())
+		if err != nil && !says(ctx, err, framework.ErrNodeExists) {
+			return err
+		}
+		if _, err := r.apart(ctx); err != nil {
+			return err
+		}
+	}
+	r.checked.Store(true)
+	return nil
+}
+
+// apart refuses a root that lies in another recipe's or has one in it, and
+// reports whether there is one.
+func (r *generatorRoot) apart(ctx context.Context) (there bool, err error) {
+	own := r.client.ServerPath(r.path)
+	nodes, err := r.client.Ancestors(ctx, r.path)
+	if err != nil {
+		return false, err
+	}
+	if err := generatorAbove(own, r.t, nodes); err != nil {
+		return false, err
+	}
+	if err := r.lockAbove(ctx, own, nodes); err != nil {
+		return false, err
+	}
+	if len(nodes) == 0 || nodes[0].Path != own {
+		return false, nil
+	}
+	names, _, err := r.client.Children(ctx, r.path)
+	if err := unlessHidden(ctx, err); err != nil {
+		return false, err
+	}
+	names = slices.DeleteFunc(names, r.owns)
+	s := search{client: r.client, own: own, t: r.t, locks: true}
+	return true, s.below(ctx, strangers(r.path, names))
+}
+
+// lockAbove returns an error if any of nodes, which are the root and what lies
+// above it, is a lock's root, by its mark or by contenders in it.
+func (r *generatorRoot) lockAbove(ctx context.Context, own string, nodes []framework.Ancestor) error {
+	s := search{client: r.client.Root(), own: own, t: r.t, locks: true}
+	for _, n := range nodes {
+		if t, _ := parseRoot(n.Data); t == lockRoot {
+			return wrongRoot(own, r.t, n.Path, t)
+		}
+		path, ok := within(r.client.Root(), n.Path)
+		if !ok {
+			continue // the client has no path for it
+		}
+		if _, err := s.list(ctx, path, n.Stat); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within returns the path, relative to client, of a node that the servers know
+// by serverPath.
+func within(client *framework.Client, serverPath string) (string, bool) {
+	top := client.ServerPath("/")
+	if top == "/" {
+		return serverPath, true
+	}
+	rest, ok := strings.CutPrefix(serverPath, top)
+	switch {
+	case !ok || rest != "" && rest[0] != '/':
+		return "", false
+	case rest == "":
+		return "/", true
+	}
+	return rest, true
+}
+
+// corrupt is the error of data that the generator cannot have written.
+func (r *generatorRoot) corrupt(data []byte, why string) error {
+	return fmt.Errorf("%w: %s holds %s: %s; nothing was changed", ErrCorrupt, r.client.ServerPath(r.path), quote(data), why)
+}
+
+// decode reads a state that was written as JSON, and refuses what this version
+// would not write.
+func (r *generatorRoot) decode(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows it")
+		}
+	}
+	if err != nil {
+		return r.corrupt(data, err.Error())
+	}
+	return nil
+}
+
+// encode returns the data for a state.
+func (r *generatorRoot) encode(state any) []byte {
+	text, err := json.Marshal(state)
+	if err != nil {
+		panic(err) // states are plain numbers and texts
+	}
+	return r.t.mark(string(text))
+}
