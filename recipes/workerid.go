@@ -16,6 +16,7 @@ type WorkerID struct {
 	*Lease
 	workers *WorkerIDs
 	number  int
+	pending *reservation // what became of it is not known; its owner is who extends
 
 	mu       sync.Mutex
 	reserved reservation // the last that is known to be committed
