@@ -136,3 +136,98 @@ func (w *world) disjoint(ids []*recipes.WorkerID) {
 		}
 	}
 }
+
+// Each fault, at each request of a generator that lives through several windows:
+// no ID comes twice, its own nor a successor's that wants the same number; each is
+// above the last; and what errors there are say what happened.
+func TestSnowflakeFaultAtEveryStep(t *testing.T) {
+	t.Parallel()
+	for _, reclaim := range []bool{false, true} {
+		for _, f := range faults {
+			name := f.name
+			if reclaim {
+				name += ", with a claim anew"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				steps := 0
+				for step, struck := 1, true; struck && !t.Failed(); step++ {
+					inIDBubble(t, func(w *world) { struck = w.strikeGenerator(step, f, reclaim) })
+					if struck {
+						steps++
+					}
+				}
+				if steps < 12 {
+					t.Errorf("there were %d requests to strike at", steps)
+				}
+			})
+		}
+	}
+}
+
+func (w *world) strikeGenerator(step int, f fault, reclaim bool) (struck bool) {
+	c, other := w.client(), w.client()
+	opts := []recipes.WorkerOption{recipes.WithRange(0, 1), recipes.WithPreferred(0), recipes.WithWindow(4 * time.Second)}
+	made := w.idSet()
+	var options []recipes.SnowflakeOption
+	if reclaim {
+		options = append(options, recipes.WithReclaim())
+	}
+	g := made.generator(w, recipes.NewWorkerIDs(c, idRoot, opts...), options...)
+	rival := made.generator(w, recipes.NewWorkerIDs(other, idRoot, opts...), recipes.WithReclaim())
+	ctx, cancelCause := context.WithCancelCause(w.ctx)
+	cancel := func() { cancelCause(w.cause) }
+	defer cancel()
+	s := &strike{world: w, cancel: cancel}
+	returned := make(chan struct{})
+	s.returned = returned
+	disarm := w.arm(step, f, s, &struck, other.Session().ID())
+	var err error
+	for end := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(end); {
+		_, err = g.next(ctx)
+		time.Sleep(200 * time.Millisecond)
+		if id := g.Worker(); id != nil && id.Err() != nil { // a successor as soon as there can be one
+			if _, err := rival.next(w.ctx); err != nil && !errors.Is(err, recipes.ErrClockBehind) {
+				w.Errorf("step %d: the rival: %v", step, err)
+			}
+		}
+	}
+	close(returned)
+	switch {
+	case err == nil:
+	case f.cancels && errors.Is(err, context.Canceled):
+		// Whatever came of the request, the generator is of use to others.
+		for range 30 {
+			if _, err = g.next(w.ctx); err != nil {
+				w.Errorf("step %d: after a call that was given up: %v", step, err)
+				break
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	case (f.ends || f.deletes) && !reclaim && errors.Is(err, recipes.ErrLost):
+	default:
+		w.Errorf("step %d: Next: %v", step, err)
+	}
+	closed := g.Close()
+	disarm()
+	switch {
+	case closed == nil, (f.ends || f.deletes) && errors.Is(closed, recipes.ErrLost), f.ends && errors.Is(closed, framework.ErrSessionLost):
+	default:
+		w.Errorf("step %d: Close: %v", step, closed)
+	}
+	for range 30 {
+		if _, err := rival.next(w.ctx); err != nil && !errors.Is(err, recipes.ErrClockBehind) {
+			w.Errorf("step %d: the rival: %v", step, err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if err := rival.Close(); err != nil {
+		w.Errorf("step %d: closing the rival: %v", step, err)
+	}
+	time.Sleep(3 * sessionTimeout)
+	if left := w.ephemerals(); len(left) > 0 {
+		w.Errorf("step %d: left behind: %v", step, left)
+	}
+	w.srv.Unsilence()
+	return struck
+}
