@@ -19,9 +19,10 @@ import (
 // generators of a world none comes twice, and those of each rise.
 type generator struct {
 	*recipes.Snowflake
-	w    *world
-	made *idSet
-	last recipes.ID
+	w       *world
+	workers *recipes.WorkerIDs
+	made    *idSet
+	last    recipes.ID
 }
 
 // An idSet is the IDs that were made.
@@ -43,7 +44,7 @@ func (s *idSet) add(w *world, id recipes.ID) {
 }
 
 func (s *idSet) generator(w *world, workers *recipes.WorkerIDs, opts ...recipes.SnowflakeOption) *generator {
-	return &generator{Snowflake: recipes.NewSnowflake(workers, opts...), w: w, made: s, last: -1}
+	return &generator{Snowflake: recipes.NewSnowflake(workers, opts...), w: w, workers: workers, made: s, last: -1}
 }
 
 func (g *generator) next(ctx context.Context) (recipes.ID, error) {
@@ -57,6 +58,10 @@ func (g *generator) next(ctx context.Context) (recipes.ID, error) {
 	}
 	g.made.add(g.w, id)
 	g.last = id
+	claim, l := g.Worker(), g.workers.Layout()
+	if from, until := claim.Reserved(); claim.ID() == id.Worker(l) && (id.Time(l).Before(from) || !id.Time(l).Before(until)) {
+		g.w.Errorf("%s, of what is reserved from %v to %v", l.Describe(id), from, until)
+	}
 	return id, nil
 }
 
@@ -597,11 +602,12 @@ func TestSnowflakeConcurrent(t *testing.T) {
 	t.Parallel()
 	inIDBubble(t, func(w *world) {
 		made := w.idSet()
-		g := recipes.NewSnowflake(w.workers(), recipes.WithReclaim())
+		workers := w.workers()
+		g := recipes.NewSnowflake(workers, recipes.WithReclaim())
 		var work sync.WaitGroup
 		for range 64 {
 			work.Go(func() {
-				each := generator{Snowflake: g, w: w, made: made, last: -1}
+				each := generator{Snowflake: g, w: w, workers: workers, made: made, last: -1}
 				for i := range 200 {
 					if _, err := each.next(w.ctx); err != nil {
 						w.Error(err)
@@ -624,5 +630,75 @@ func TestSnowflakeConcurrent(t *testing.T) {
 			w.Error(err)
 		}
 		time.Sleep(soon)
+	})
+}
+
+// A lead that is longer than what is reserved does not go beyond that.
+func TestSnowflakeLeadBeyondWindow(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		l := recipes.DefaultLayout()
+		l.SequenceBits = 0
+		g := w.idSet().generator(w, w.workers(recipes.WithLayout(l), recipes.WithWindow(time.Second)), recipes.WithMaxLead(5*time.Second))
+		for range 4000 {
+			g.must()
+		}
+		w.srv.DropConnections()
+		w.link(w.clients[0]).refuse(true)
+		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		var err error
+		for err == nil {
+			_, err = g.next(ctx)
+		}
+		wantErr(w, "without a connection", err, context.DeadlineExceeded)
+		w.link(w.clients[0]).refuse(false)
+		g.must()
+		g.end()
+	})
+}
+
+// A claim anew goes on above what a burst has used up.
+func TestSnowflakeReclaimsAboveItself(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		l := recipes.DefaultLayout()
+		l.SequenceBits = 0
+		g := w.idSet().generator(w, w.workers(recipes.WithLayout(l)), recipes.WithReclaim())
+		for range 3 {
+			for range 4900 { // 4.9 s
+				g.must()
+			}
+			_ = w.srv.ExpireSession(g.Worker().Session().ID())
+			for was := g.Worker(); g.Worker() == was; time.Sleep(100 * time.Millisecond) {
+				g.must()
+			}
+			g.must()
+		}
+		g.end()
+	})
+}
+
+// Whose mark was deleted reserves nothing more, even if it has not heard of it.
+func TestSnowflakeMarkDeletedUnheard(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		g := w.idSet().generator(w, w.workers())
+		g.must()
+		w.settle()
+		other := w.client()
+		_, until := g.Worker().Reserved()
+		w.srv.Lag(g.Worker().Session().ID())
+		w.remove(other, g.Worker().Path())
+		var err error
+		for err == nil {
+			time.Sleep(100 * time.Millisecond)
+			_, err = g.next(w.ctx)
+		}
+		wantErr(w, "Next", err, recipes.ErrLost)
+		if _, now := g.Worker().Reserved(); !now.Equal(until) {
+			w.Errorf("reserved until %v, and then until %v", until, now)
+		}
+		wantErr(w, "Close", g.Close(), recipes.ErrLost)
 	})
 }

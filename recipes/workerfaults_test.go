@@ -142,17 +142,18 @@ func (w *world) disjoint(ids []*recipes.WorkerID) {
 // above the last; and what errors there are say what happened.
 func TestSnowflakeFaultAtEveryStep(t *testing.T) {
 	t.Parallel()
-	for _, reclaim := range []bool{false, true} {
+	for name, sc := range map[string]generatorScenario{
+		"busy":                {gap: 200 * time.Millisecond},
+		"busy, claims anew":   {gap: 200 * time.Millisecond, reclaim: true},
+		"seldom":              {gap: 5 * time.Second}, // so that callers wait for what is reserved
+		"seldom, claims anew": {gap: 5 * time.Second, reclaim: true},
+	} {
 		for _, f := range faults {
-			name := f.name
-			if reclaim {
-				name += ", with a claim anew"
-			}
-			t.Run(name, func(t *testing.T) {
+			t.Run(name+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
 				steps := 0
 				for step, struck := 1, true; struck && !t.Failed(); step++ {
-					inIDBubble(t, func(w *world) { struck = w.strikeGenerator(step, f, reclaim) })
+					inIDBubble(t, func(w *world) { struck = w.strikeGenerator(step, f, sc) })
 					if struck {
 						steps++
 					}
@@ -165,12 +166,17 @@ func TestSnowflakeFaultAtEveryStep(t *testing.T) {
 	}
 }
 
-func (w *world) strikeGenerator(step int, f fault, reclaim bool) (struck bool) {
+type generatorScenario struct {
+	gap     time.Duration // between IDs
+	reclaim bool
+}
+
+func (w *world) strikeGenerator(step int, f fault, sc generatorScenario) (struck bool) {
 	c, other := w.client(), w.client()
 	opts := []recipes.WorkerOption{recipes.WithRange(0, 1), recipes.WithPreferred(0), recipes.WithWindow(4 * time.Second)}
 	made := w.idSet()
 	var options []recipes.SnowflakeOption
-	if reclaim {
+	if sc.reclaim {
 		options = append(options, recipes.WithReclaim())
 	}
 	g := made.generator(w, recipes.NewWorkerIDs(c, idRoot, opts...), options...)
@@ -183,9 +189,9 @@ func (w *world) strikeGenerator(step int, f fault, reclaim bool) (struck bool) {
 	s.returned = returned
 	disarm := w.arm(step, f, s, &struck, other.Session().ID())
 	var err error
-	for end := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(end); {
+	for end := time.Now().Add(50 * sc.gap); err == nil && time.Now().Before(end); {
 		_, err = g.next(ctx)
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(sc.gap)
 		if id := g.Worker(); id != nil && id.Err() != nil { // a successor as soon as there can be one
 			if _, err := rival.next(w.ctx); err != nil && !errors.Is(err, recipes.ErrClockBehind) {
 				w.Errorf("step %d: the rival: %v", step, err)
@@ -204,7 +210,7 @@ func (w *world) strikeGenerator(step int, f fault, reclaim bool) (struck bool) {
 			}
 			time.Sleep(200 * time.Millisecond)
 		}
-	case (f.ends || f.deletes) && !reclaim && errors.Is(err, recipes.ErrLost):
+	case (f.ends || f.deletes) && !sc.reclaim && errors.Is(err, recipes.ErrLost):
 	default:
 		w.Errorf("step %d: Next: %v", step, err)
 	}

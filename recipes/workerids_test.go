@@ -487,3 +487,24 @@ func TestWorkerIDOwnOlderSession(t *testing.T) {
 		w.srv.Unsilence()
 	})
 }
+
+// A number that another claims between the look at the claims and the look at the
+// slot is not taken from him.
+func TestWorkerIDClaimedWhileLooking(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		a, b := w.client(), w.client()
+		opts := recipes.WithRange(0, 0)
+		w.let(w.claim(recipes.NewWorkerIDs(b, idRoot, opts)))
+		var other *recipes.WorkerID
+		defer w.srv.OnRequest(of(a, func(r embedded.Request) bool {
+			return r.Op == "getData" && r.Path == idRoot+"/slots/0"
+		}).once(func() { other = w.claim(recipes.NewWorkerIDs(b, idRoot, opts)) }))()
+		_, err := recipes.NewWorkerIDs(a, idRoot, opts).Claim(w.ctx)
+		wantErr(w, "Claim", err, recipes.ErrNoWorkerSlot)
+		if other == nil {
+			w.Fatal("the slot was not read")
+		}
+		w.let(other)
+	})
+}
