@@ -118,7 +118,7 @@ func (p *idProcess) kill() {
 
 func startIDServer(t *testing.T) *embedded.Server {
 	t.Helper()
-	srv, err := embedded.Start(embedded.WithTick(50 * time.Millisecond))
+	srv, err := embedded.Start(embedded.WithTick(100 * time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
