@@ -702,3 +702,23 @@ func TestSnowflakeMarkDeletedUnheard(t *testing.T) {
 		wantErr(w, "Close", g.Close(), recipes.ErrLost)
 	})
 }
+
+func TestSnowflakeAllocatesNothing(t *testing.T) {
+	inIDBubble(t, func(w *world) {
+		g := recipes.NewSnowflake(w.workers())
+		if err := g.Start(w.ctx); err != nil {
+			w.Fatal(err)
+		}
+		n := testing.AllocsPerRun(1000, func() {
+			if _, err := g.Next(w.ctx); err != nil {
+				w.Error(err)
+			}
+		})
+		if n > 0 {
+			w.Errorf("%v allocations for an ID", n)
+		}
+		if err := g.Close(); err != nil {
+			w.Error(err)
+		}
+	})
+}
