@@ -139,6 +139,7 @@ func (g *Snowflake) takeOver(ctx context.Context, old *span) error {
 		return err
 	}
 	if old != nil {
+		id.inherit(old)
 		g.retire(old)
 	}
 	s := newSpan(id, g.lead, g.floor.Load())

@@ -125,12 +125,14 @@ func (g *Snowflake) Worker() *WorkerID {
 //   - until the first claim has been made;
 //   - until more is reserved, if the clock has come to the end of what is: after a
 //     pause of more than half a window, or an outage;
-//   - until the clock allows, if the IDs are ahead of it by the lead.
+//   - until the clock allows, if the IDs are ahead of it by the lead: after a burst,
+//     after the clock was set back, or because the number's last owner has crashed
+//     and had time reserved.
 //
 // It fails, besides with ctx, with [ErrLost] if the number was lost and the
 // reserved time is over, unless [WithReclaim] is set; with [ErrClockBehind] if the
-// clock was set back by so much that it would have to wait longer than the lead,
-// and a second at least; with [ErrClockSkew] if the clock is off the servers' and
+// clock was set back by so much that it would have to wait longer than the lead
+// and a window; with [ErrClockSkew] if the clock is off the servers' and
 // the reserved time over; with [ErrEpochExhausted] at the layout's end; and with
 // [ErrReleased] after Close. An error is not for ever, except for ErrLost,
 // ErrReleased and [ErrClosed].
@@ -204,7 +206,7 @@ func (g *Snowflake) look(s *span) glance {
 	switch {
 	case glance.broken:
 		g.retire(s)
-	case glance.renew:
+	case glance.renew, g.reclaim && s.id.Err() != nil:
 		g.renewSoon(s)
 	}
 	if glance.taken >= paceFrom {
@@ -229,7 +231,8 @@ func (g *Snowflake) await(ctx context.Context, s *span, glance glance) error {
 		return fmt.Errorf("%w: it says %s, and they are at %s, where %v are allowed", ErrClockBehind,
 			clockText(s.layout.at(glance.now)), clockText(s.layout.at(int64(state>>bits))), g.lead)
 	}
-	if wait > max(g.lead, time.Second) {
+	if wait > g.lead+g.workers.settings.window { // more than a crash's leftover
+
 		return behind()
 	}
 	t := time.NewTimer(wait)

@@ -46,3 +46,15 @@ func (id *WorkerID) reservation() reservation {
 	defer id.mu.Unlock()
 	return id.reserved
 }
+
+// inherit takes over what is left of an own earlier reservation of the same
+// number, if nobody has had the number in between: each claim moves high. Not so if
+// a copy of this process may use it, too.
+func (id *WorkerID) inherit(old *span) {
+	last := old.id.reservation()
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.number == old.number() && id.reserved.from == last.slot.high && !old.broken.Load() {
+		id.reserved.from = last.from
+	}
+}
