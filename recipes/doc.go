@@ -67,6 +67,13 @@
 // does it all. The page docs/fencing.md has HTTP, object stores, other
 // databases and the limits; examples/fencing is a program that shows it.
 //
+// # Worker numbers and IDs
+//
+// [WorkerIDs] gives each process a number that no other has at the time. A
+// [Snowflake] makes IDs of it whose time was reserved for that number by a
+// committed compare-and-set, so that they are unique whatever clocks, pauses and
+// sessions do. docs/ids.md says how.
+//
 // # What is not guaranteed
 //
 // A lock in a distributed system cannot stop the holder. Between a look at the

@@ -38,6 +38,20 @@ var (
 	ErrCorrupt = errors.New("recipes: corrupt data")
 	// ErrExhausted says that a generator has no number left.
 	ErrExhausted = errors.New("recipes: no number is left")
+	// ErrNoWorkerSlot says that no worker number was free. The error is a
+	// *[NoWorkerSlotError].
+	ErrNoWorkerSlot = errors.New("recipes: no worker number is free")
+	// ErrOtherLayout says that the root's IDs have another layout or epoch than
+	// this process's.
+	ErrOtherLayout = errors.New("recipes: another layout of IDs")
+	// ErrClockSkew says that this process's clock and the servers' are too far
+	// apart for any time to be reserved. Its text has both.
+	ErrClockSkew = errors.New("recipes: the clocks disagree")
+	// ErrClockBehind says that the IDs are too far ahead of this process's
+	// clock for one more: it was set back.
+	ErrClockBehind = errors.New("recipes: the clock is behind the IDs")
+	// ErrEpochExhausted says that the layout has no number for the time.
+	ErrEpochExhausted = errors.New("recipes: the layout's time is used up")
 	// ErrClosed says that the client was closed. It is [framework.ErrClosed].
 	ErrClosed = framework.ErrClosed
 )

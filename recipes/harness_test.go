@@ -50,7 +50,15 @@ type world struct {
 // end nothing may be left: neither node nor watch nor goroutine.
 func inBubble(t *testing.T, f func(w *world), opts ...embedded.Option) {
 	t.Helper()
+	inBubbleFrom(t, time.Time{}, f, opts...)
+}
+
+// inBubbleFrom is inBubble with clocks that show begin at first, instead of
+// midnight on 1 January 2000, or that if begin is earlier.
+func inBubbleFrom(t *testing.T, begin time.Time, f func(w *world), opts ...embedded.Option) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(begin)) // there is nobody else yet
 		w, stop := startWorld(t, opts...)
 		defer stop()
 		f(w)
