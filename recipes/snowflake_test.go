@@ -404,10 +404,12 @@ func TestSnowflakeAsleep(t *testing.T) {
 func TestSnowflakeBurst(t *testing.T) {
 	t.Parallel()
 	inIDBubble(t, func(w *world) {
-		g := w.idSet().generator(w, w.workers(), recipes.WithMaxLead(100*time.Millisecond))
+		l := recipes.DefaultLayout()
+		l.SequenceBits = 4
+		g := w.idSet().generator(w, w.workers(recipes.WithLayout(l)), recipes.WithMaxLead(100*time.Millisecond))
 		g.must()
 		began := time.Now()
-		const per = 4096 // a millisecond
+		const per = 16 // a millisecond
 		if _, err := g.NextN(w.ctx, 100*per); err != nil || time.Since(began) > 0 {
 			w.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -500,7 +502,7 @@ func TestSnowflakeLayouts(t *testing.T) {
 						_ = w.srv.ExpireSession(g.Worker().Session().ID())
 					}
 					id := g.must()
-					if off := id.Time(l).Sub(time.Now()); off > 11*time.Second || off <= -l.Unit {
+					if off := time.Until(id.Time(l)); off > 11*time.Second || off <= -l.Unit {
 						w.Errorf("%s at %v", l.Describe(id), time.Now().UTC())
 					}
 					if i%2 == 0 {
