@@ -57,7 +57,7 @@ func (b *BlockIDs) end(ctx context.Context, f *fetch) error {
 		stop()
 		fetched = f.err
 	}
-	var left []span
+	var left []interval
 	b.mu.Lock()
 	for _, block := range []*block{b.current.Load(), b.ready} {
 		if block == nil {
@@ -81,7 +81,7 @@ func (b *BlockIDs) end(ctx context.Context, f *fetch) error {
 }
 
 // lost says which numbers are lost, and why.
-func lost(left []span, err error) error {
+func lost(left []interval, err error) error {
 	n := int64(0)
 	for _, s := range left {
 		n += s.Size

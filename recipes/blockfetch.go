@@ -52,13 +52,13 @@ func (b *BlockIDs) beginLocked() *fetch {
 	}
 	if !b.root.client.Go(run) {
 		cancel()
-		b.fetchedLocked(f, span{}, ErrClosed)
+		b.fetchedLocked(f, interval{}, ErrClosed)
 	}
 	return f
 }
 
 // fetchedLocked ends the fetch under way.
-func (b *BlockIDs) fetchedLocked(f *fetch, got span, err error) {
+func (b *BlockIDs) fetchedLocked(f *fetch, got interval, err error) {
 	if err == nil {
 		b.ready, b.high, b.nonce = newBlock(got), got.end(), ""
 	} else if current := b.current.Load(); current != nil {
@@ -70,9 +70,9 @@ func (b *BlockIDs) fetchedLocked(f *fetch, got span, err error) {
 }
 
 // wait takes up to n numbers, as soon as there are any.
-func (b *BlockIDs) wait(ctx context.Context, n int64) (span, error) {
+func (b *BlockIDs) wait(ctx context.Context, n int64) (interval, error) {
 	if b.err != nil {
-		return span{}, b.err
+		return interval{}, b.err
 	}
 	var pauses pauses
 	for ctx.Err() == nil {
@@ -82,24 +82,24 @@ func (b *BlockIDs) wait(ctx context.Context, n int64) (span, error) {
 		f, err := b.advance()
 		switch {
 		case err != nil:
-			return span{}, err
+			return interval{}, err
 		case f == nil:
 			continue
 		}
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return span{}, ended(ctx)
+			return interval{}, ended(ctx)
 		}
 		switch {
 		case f.err == nil:
 		case comesBack(ctx, f.err):
 			pauses.pause(ctx)
 		case ctx.Err() == nil:
-			return span{}, b.ended(f.err)
+			return interval{}, b.ended(f.err)
 		}
 	}
-	return span{}, ended(ctx)
+	return interval{}, ended(ctx)
 }
 
 // ended returns ErrClosed in place of what Close has done to a fetch.
@@ -113,10 +113,10 @@ func (b *BlockIDs) ended(err error) error {
 }
 
 // take takes up to n numbers of the current block.
-func (b *BlockIDs) take(n int64) span {
+func (b *BlockIDs) take(n int64) interval {
 	block := b.current.Load()
 	if block == nil {
-		return span{}
+		return interval{}
 	}
 	got, refill := block.take(n)
 	if refill {
@@ -165,8 +165,8 @@ func (b *BlockIDs) adapt(size int64, took time.Duration) {
 // is the reservation's own: whatever becomes of replies, and in however many
 // calls, it is made once, or found again; unless very many others were made
 // meanwhile, when it is given up for lost and another is made.
-func (b *BlockIDs) reserve(ctx context.Context, nonce string, size, floor int64) (span, error) {
-	var got span
+func (b *BlockIDs) reserve(ctx context.Context, nonce string, size, floor int64) (interval, error) {
+	var got interval
 	reservation := alteration{root: b, nonce: nonce, repeats: true}
 	err := reservation.make(ctx, func(s *blockState) (err error) {
 		if s.Next < floor {
@@ -176,13 +176,13 @@ func (b *BlockIDs) reserve(ctx context.Context, nonce string, size, floor int64)
 		return err
 	})
 	if reservation.made != nil {
-		got = reservation.made.span
+		got = reservation.made.interval
 	}
 	return got, err
 }
 
 // giveBack gives numbers back, for as long as ctx allows.
-func (b *BlockIDs) giveBack(ctx context.Context, left []span) error {
+func (b *BlockIDs) giveBack(ctx context.Context, left []interval) error {
 	var pauses pauses
 	nonce := newNonce()
 	back := alteration{root: b, nonce: nonce}

@@ -47,7 +47,7 @@ type BlockIDs struct {
 
 // A block is numbers that are reserved for this process.
 type block struct {
-	span
+	interval
 	refill atomic.Int64 // with how many taken the next is to be fetched
 	since  time.Time    // when it became the current one
 
@@ -57,21 +57,21 @@ type block struct {
 }
 
 // newBlock returns a block of what was granted.
-func newBlock(s span) *block {
-	b := &block{span: s}
+func newBlock(s interval) *block {
+	b := &block{interval: s}
 	b.refill.Store(s.Size / 2)
 	return b
 }
 
 // take takes up to n numbers, and reports whether it is time to fetch more.
-func (b *block) take(n int64) (got span, refill bool) {
+func (b *block) take(n int64) (got interval, refill bool) {
 	i := b.taken.Add(n) - n
 	if i >= b.Size {
-		return span{}, false
+		return interval{}, false
 	}
 	n = min(n, b.Size-i)
 	at := b.refill.Load()
-	return span{b.First + i, n}, i <= at && at < i+n
+	return interval{b.First + i, n}, i <= at && at < i+n
 }
 
 // refillLater has the next block fetched when half of what is left is taken.
@@ -82,9 +82,9 @@ func (b *block) refillLater() {
 }
 
 // rest takes all that is left.
-func (b *block) rest() span {
+func (b *block) rest() interval {
 	i := min(b.taken.Swap(math.MaxInt64/2), b.Size)
-	return span{b.First + i, b.Size - i}
+	return interval{b.First + i, b.Size - i}
 }
 
 // A BlockOption changes one setting of [BlockIDs].

@@ -6,29 +6,29 @@ import (
 	"slices"
 )
 
-// A span is a number of adjacent numbers.
-type span struct {
+// An interval is adjacent numbers.
+type interval struct {
 	First int64 `json:"first"`
 	Size  int64 `json:"size"`
 }
 
-func (s span) end() int64 { return s.First + s.Size }
+func (s interval) end() int64 { return s.First + s.Size }
 
 // valid reports whether s is not empty and lies within what there can be.
-func (s span) valid() bool { return s.First >= 0 && s.Size > 0 && s.Size <= math.MaxInt64-s.First }
+func (s interval) valid() bool { return s.First >= 0 && s.Size > 0 && s.Size <= math.MaxInt64-s.First }
 
 // A change is one of the last that were made to the state, and what it has
 // granted. By its nonce, whose reply was lost finds out that it was made.
 type change struct {
 	Nonce string `json:"nonce"`
-	span
+	interval
 }
 
 // blockState is what the root of BlockIDs holds.
 type blockState struct {
-	Next    int64    `json:"next"`              // all from here on were never granted
-	Free    []span   `json:"free,omitempty"`    // given back, in order, none adjacent to another
-	Changes []change `json:"changes,omitempty"` // the last ones
+	Next    int64      `json:"next"`              // all from here on were never granted
+	Free    []interval `json:"free,omitempty"`    // given back, in order, none adjacent to another
+	Changes []change   `json:"changes,omitempty"` // the last ones
 }
 
 const (
@@ -67,38 +67,38 @@ func (s *blockState) made(nonce string) (change, bool) {
 
 // grant takes up to size numbers out, none below floor: of those that were given
 // back, or else the next.
-func (s *blockState) grant(nonce string, size, floor int64) (span, error) {
-	i := slices.IndexFunc(s.Free, func(f span) bool { return f.First >= floor })
-	var got span
+func (s *blockState) grant(nonce string, size, floor int64) (interval, error) {
+	i := slices.IndexFunc(s.Free, func(f interval) bool { return f.First >= floor })
+	var got interval
 	if i >= 0 {
 		free := &s.Free[i]
-		got = span{free.First, min(size, free.Size)}
-		*free = span{free.First + got.Size, free.Size - got.Size}
+		got = interval{free.First, min(size, free.Size)}
+		*free = interval{free.First + got.Size, free.Size - got.Size}
 		if free.Size == 0 {
 			s.Free = slices.Delete(s.Free, i, i+1)
 		}
 	} else {
-		got = span{s.Next, min(size, math.MaxInt64-s.Next)}
+		got = interval{s.Next, min(size, math.MaxInt64-s.Next)}
 		s.Next += got.Size
 	}
 	if got.Size == 0 {
-		return span{}, ErrExhausted
+		return interval{}, ErrExhausted
 	}
 	s.note(change{nonce, got})
 	return got, nil
 }
 
-// giveBack puts numbers back that were granted and not used. Of very many spans
+// giveBack puts numbers back that were granted and not used. Of very many intervals
 // it forgets the smallest.
-func (s *blockState) giveBack(nonce string, spans []span) error {
-	all := append(slices.Clone(s.Free), spans...)
-	slices.SortFunc(all, func(a, b span) int {
+func (s *blockState) giveBack(nonce string, intervals []interval) error {
+	all := append(slices.Clone(s.Free), intervals...)
+	slices.SortFunc(all, func(a, b interval) int {
 		if a.First < b.First {
 			return -1
 		}
 		return 1
 	})
-	var merged []span
+	var merged []interval
 	for _, f := range all {
 		n := len(merged)
 		switch {

@@ -61,6 +61,13 @@
 // does it all. The page docs/fencing.md has HTTP, object stores, other
 // databases and the limits; examples/fencing is a program that shows it.
 //
+// # Numbers
+//
+// [SequenceIDs] give the natural numbers one by one, in one order among all
+// processes; [BlockIDs] give them from blocks that each process reserves, millions
+// a second. Their roots, and those of locks, are kept out of each other, see
+// [ErrWrongRoot].
+//
 // # What is not guaranteed
 //
 // A lock in a distributed system cannot stop the holder. Between a look at the
