@@ -88,8 +88,10 @@ func TestCreateWithAncestors(t *testing.T) {
 					}
 					var nodes []framework.Ancestor
 					var names []string
-					opts := []framework.CreateOption{framework.Protected(), framework.WithAncestors(&nodes),
-						framework.WithLabelledParent("/a/b", []byte("label"))}
+					opts := []framework.CreateOption{
+						framework.Protected(), framework.WithAncestors(&nodes),
+						framework.WithLabelledParent("/a/b", []byte("label")),
+					}
 					if listed {
 						opts = append(opts, framework.Siblings(&names))
 					}

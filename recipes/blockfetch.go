@@ -167,11 +167,8 @@ func (b *BlockIDs) adapt(size int64, took time.Duration) {
 // meanwhile, when it is given up for lost and another is made.
 func (b *BlockIDs) reserve(ctx context.Context, nonce string, size, floor int64) (interval, error) {
 	var got interval
-	reservation := alteration{root: b, nonce: nonce, repeats: true}
+	reservation := alteration{root: b, nonce: nonce, floor: floor, repeats: true}
 	err := reservation.make(ctx, func(s *blockState) (err error) {
-		if s.Next < floor {
-			return b.wentBack(s.Next, floor)
-		}
 		got, err = s.grant(nonce, size, floor)
 		return err
 	})
@@ -209,7 +206,8 @@ var errUncertain = errors.New("too many others have changed it since to tell whe
 type alteration struct {
 	root    *BlockIDs
 	nonce   string
-	repeats bool // it may be made again if nobody can tell any more whether it was
+	floor   int64 // below which the next number cannot be
+	repeats bool  // it may be made again if nobody can tell any more whether it was
 
 	made    *change // as which it was found to have been made
 	unknown bool    // whether it was made, by a write for the version sent
@@ -221,7 +219,7 @@ func (a *alteration) make(ctx context.Context, f func(s *blockState) error) erro
 	b := a.root
 	var pauses pauses
 	for tries := 0; ; tries++ {
-		s, version, err := b.read(ctx)
+		s, version, err := b.readAbove(ctx, a.floor)
 		if err != nil {
 			return err
 		}
@@ -247,6 +245,20 @@ func (a *alteration) make(ctx context.Context, f func(s *blockState) error) erro
 			pauses.pause(ctx) // out of the way of others
 		}
 	}
+}
+
+// readAbove reads the state, which must not be older than floor.
+func (b *BlockIDs) readAbove(ctx context.Context, floor int64) (blockState, int32, error) {
+	s, version, err := b.read(ctx)
+	if err == nil && s.Next < floor {
+		if err = b.root.catchUp(ctx); err == nil {
+			s, version, err = b.read(ctx)
+		}
+	}
+	if err == nil && s.Next < floor {
+		err = b.wentBack(s.Next, floor)
+	}
+	return s, version, err
 }
 
 // read reads the state, and its version.

@@ -342,6 +342,40 @@ func TestBlockIDsWentBack(t *testing.T) {
 	}
 }
 
+// A new session may be of a server that lags behind: what looks as if the counter
+// had gone back, or had gone, is looked at again.
+func TestBlockIDsOnLaggingServer(t *testing.T) {
+	t.Parallel()
+	for name, old := range map[string]func(w *world, outsider *framework.Client){
+		"no root yet": func(w *world, outsider *framework.Client) { w.remove(outsider, idsRoot) },
+		"the first state": func(w *world, outsider *framework.Client) {
+			w.write(outsider, idsRoot, "baton:block-ids\n{\"next\":0}")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				ns := newNumbers(t)
+				b := w.blocks()
+				ns.take(w.ctx, b, 20)
+				outsider := w.client()
+				now, _ := w.srv.Node(idsRoot)
+				lags := true
+				defer w.srv.OnRequest(of(w.clients[0], op("getData")).once(func() { old(w, outsider) }))()
+				defer w.srv.OnRequest(of(w.clients[0], op("sync")).then(func() {
+					w.write(outsider, idsRoot, string(now.Data))
+					lags = false
+				}))()
+				ns.take(w.ctx, b, 200)
+				if lags {
+					t.Error("it was not looked at again")
+				}
+				w.closeBlocks(b)
+			})
+		})
+	}
+}
+
 // The numbers end before they would be negative.
 func TestBlockIDsExhausted(t *testing.T) {
 	t.Parallel()

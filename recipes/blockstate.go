@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// An interval is numbers in a row.
+// An interval is adjacent numbers.
 type interval struct {
 	First int64 `json:"first"`
 	Size  int64 `json:"size"`
@@ -88,10 +88,10 @@ func (s *blockState) grant(nonce string, size, floor int64) (interval, error) {
 	return got, nil
 }
 
-// giveBack puts numbers back that were granted and not used. Of very many spans
+// giveBack puts numbers back that were granted and not used. Of very many intervals
 // it forgets the smallest.
-func (s *blockState) giveBack(nonce string, spans []interval) error {
-	all := append(slices.Clone(s.Free), spans...)
+func (s *blockState) giveBack(nonce string, intervals []interval) error {
+	all := append(slices.Clone(s.Free), intervals...)
 	slices.SortFunc(all, func(a, b interval) int {
 		if a.First < b.First {
 			return -1

@@ -74,6 +74,13 @@
 // committed compare-and-set, so that they are unique whatever clocks, pauses and
 // sessions do. docs/ids.md says how.
 //
+// # Numbers
+//
+// [SequenceIDs] give the natural numbers one by one, in one order among all
+// processes; [BlockIDs] give them from blocks that each process reserves, millions
+// a second. Their roots, and those of locks, are kept out of each other, see
+// [ErrWrongRoot].
+//
 // # What is not guaranteed
 //
 // A lock in a distributed system cannot stop the holder. Between a look at the

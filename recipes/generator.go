@@ -41,6 +41,12 @@ func (r *generatorRoot) read(ctx context.Context, first any) (rootState, error) 
 		}
 	}
 	data, stat, err := r.client.Get(ctx, r.path)
+	if says(ctx, err, framework.ErrNoNode) {
+		if err := r.catchUp(ctx); err != nil {
+			return rootState{}, err
+		}
+		data, stat, err = r.client.Get(ctx, r.path)
+	}
 	if err != nil {
 		if says(ctx, err, framework.ErrNoNode) {
 			err = fmt.Errorf("somebody has deleted the generator's root, and with it all that was known of its numbers: %w", err)
@@ -58,6 +64,10 @@ func (r *generatorRoot) read(ctx context.Context, first any) (rootState, error) 
 	}
 	return rootState{data: rest, version: stat.Version}, nil
 }
+
+// catchUp makes sure that the next read sees what this process has seen in an
+// older session: a new one may be of a server that lags behind.
+func (r *generatorRoot) catchUp(ctx context.Context) error { return r.client.Sync(ctx, r.path) }
 
 // open makes the root if there is none. It looks for other recipes first, so
 // that nothing is made in a wrong place, and again when it has made something:
