@@ -69,51 +69,64 @@ func (r *generatorRoot) read(ctx context.Context, first any) (rootState, error) 
 // older session: a new one may be of a server that lags behind.
 func (r *generatorRoot) catchUp(ctx context.Context) error { return r.client.Sync(ctx, r.path) }
 
-// open makes the root if there is none. It looks for other recipes first, so
-// that nothing is made in a wrong place, and again when it has made something:
-// so that of two who come at once at least one sees the other.
+// open makes the root if there is none, or writes the state to one that nobody
+// has ever written to. It looks for other recipes first, so that nothing is made
+// in a wrong place, and again when it has made something: so that of two who come
+// at once at least one sees the other.
 func (r *generatorRoot) open(ctx context.Context, first any) error {
-	there, err := r.apart(ctx)
+	root, err := r.apart(ctx)
 	if err != nil {
 		return err
 	}
-	if !there {
-		_, err := r.client.Create(ctx, r.path, r.encode(first), framework.WithParents(), framework.Idempotent())
-		if err != nil && !says(ctx, err, framework.ErrNodeExists) {
-			return err
-		}
-		if _, err := r.apart(ctx); err != nil {
-			return err
-		}
+	switch {
+	case root == nil:
+		_, err = r.client.Create(ctx, r.path, r.encode(first), framework.WithParents(), framework.Idempotent())
+	case isBlank(root):
+		_, err = r.client.Set(ctx, r.path, r.encode(first), root.Stat.Version, framework.Idempotent())
+	default:
+		r.checked.Store(true)
+		return nil
+	}
+	if err != nil && !says(ctx, err, framework.ErrNodeExists) && !says(ctx, err, framework.ErrBadVersion) {
+		return err
+	}
+	if _, err := r.apart(ctx); err != nil {
+		return err
 	}
 	r.checked.Store(true)
 	return nil
 }
 
+// isBlank reports whether a node was made by hand, or as a parent, and never
+// written to: so no generator has ever rested on it.
+func isBlank(n *framework.Ancestor) bool {
+	return len(n.Data) == 0 && n.Stat.Version == 0 && n.Stat.EphemeralOwner == 0
+}
+
 // apart refuses a root that lies in another recipe's or has one in it, and
-// reports whether there is one.
-func (r *generatorRoot) apart(ctx context.Context) (there bool, err error) {
+// returns the root, nil if it is not there or may not be read.
+func (r *generatorRoot) apart(ctx context.Context) (*framework.Ancestor, error) {
 	own := r.client.ServerPath(r.path)
 	nodes, err := r.client.Ancestors(ctx, r.path)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := generatorAbove(own, r.t, nodes); err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := r.lockAbove(ctx, own, nodes); err != nil {
-		return false, err
+		return nil, err
 	}
 	if len(nodes) == 0 || nodes[0].Path != own {
-		return false, nil
+		return nil, nil
 	}
 	names, _, err := r.client.Children(ctx, r.path)
 	if err := unlessHidden(ctx, err); err != nil {
-		return false, err
+		return nil, err
 	}
 	names = slices.DeleteFunc(names, r.owns)
 	s := search{client: r.client, own: own, t: r.t, locks: true}
-	return true, s.below(ctx, strangers(r.path, names))
+	return &nodes[0], s.below(ctx, strangers(r.path, names))
 }
 
 // lockAbove returns an error if any of nodes, which are the root and what lies
@@ -160,16 +173,21 @@ func (r *generatorRoot) corrupt(data []byte, why string) error {
 // decode reads a state that was written as JSON, and refuses what this version
 // would not write.
 func (r *generatorRoot) decode(data []byte, into any) error {
+	if err := decodeStrictly(data, into); err != nil {
+		return r.corrupt(data, err.Error())
+	}
+	return nil
+}
+
+// decodeStrictly reads one JSON value that has no field but those of into.
+func decodeStrictly(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows it")
-		}
+	if err := d.Decode(into); err != nil {
+		return err
 	}
-	if err != nil {
-		return r.corrupt(data, err.Error())
+	if _, more := d.Token(); !errors.Is(more, io.EOF) {
+		return errors.New("something follows it")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"sync"
@@ -25,11 +26,33 @@ var counters = map[string]func(c *framework.Client, path string) counter{
 	"block-ids":    func(c *framework.Client, path string) counter { return recipes.NewBlockIDs(c, path) },
 }
 
+// roots has all that has a root of its own.
+func roots() map[string]func(c *framework.Client, path string) counter {
+	all := maps.Clone(counters)
+	all["worker-ids"] = func(c *framework.Client, path string) counter {
+		early := recipes.DefaultLayout()
+		early.Epoch = time.Date(1999, time.January, 1, 0, 0, 0, 0, time.UTC) // before a bubble begins
+		return passing{recipes.NewWorkerIDs(c, path, recipes.WithLayout(early))}
+	}
+	return all
+}
+
+// passing worker numbers are released when they have been claimed.
+type passing struct{ *recipes.WorkerIDs }
+
+func (p passing) Next(ctx context.Context) (int64, error) {
+	id, err := p.Claim(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return int64(id.ID()), id.Release()
+}
+
 // A generator at, in or above a lock's root is refused, whether the lock has
 // marked that, or is known by its contenders only; and nothing is made.
 func TestGeneratorBesideLock(t *testing.T) {
 	t.Parallel()
-	for kind, make := range counters {
+	for kind, make := range roots() {
 		for _, fam := range lockFamilies {
 			for name, unmark := range map[string]bool{"marked": false, "in use": true} {
 				for where, at := range map[string]string{"equal": root, "in it": root + "/ids", "deep in it": root + "/a/b/c", "above": "/locks"} {
@@ -75,7 +98,7 @@ func (w *world) rootOrLeases(err error) string {
 // A lock that comes after a generator is refused, wherever it comes.
 func TestLockAfterGenerator(t *testing.T) {
 	t.Parallel()
-	for kind, make := range counters {
+	for kind, make := range roots() {
 		for _, fam := range lockFamilies {
 			for where, at := range map[string]string{"equal": root, "above": "/locks", "in it": root + "/ids", "deep in it": root + "/a/b"} {
 				t.Run(kind+"/"+fam.name+"/"+where, func(t *testing.T) {
@@ -100,8 +123,8 @@ func TestLockAfterGenerator(t *testing.T) {
 // Two generators do not share a root, nor does one lie in another.
 func TestGeneratorBesideGenerator(t *testing.T) {
 	t.Parallel()
-	for first, makeFirst := range counters {
-		for second, makeSecond := range counters {
+	for first, makeFirst := range roots() {
+		for second, makeSecond := range roots() {
 			for where, at := range map[string]string{"equal": "/a/b", "above": "/a", "below": "/a/b/c/d"} {
 				t.Run(first+"/"+second+"/"+where, func(t *testing.T) {
 					t.Parallel()
@@ -124,11 +147,35 @@ func TestGeneratorBesideGenerator(t *testing.T) {
 	}
 }
 
+// A node that was made by hand, or as a parent, becomes a root. One that was
+// written to since may have lost what a generator knew.
+func TestGeneratorAtBlankNode(t *testing.T) {
+	t.Parallel()
+	for kind, make := range roots() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				c := w.client()
+				w.put(c, "/a/b")
+				w.put(c, "/a/b/foreign")
+				if _, err := make(w.client(), "/a/b").Next(w.ctx); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.Set(w.ctx, "/a/b", nil, framework.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				_, err := make(w.client(), "/a/b").Next(w.ctx)
+				wantErr(t, "emptied", err, recipes.ErrCorrupt)
+			})
+		})
+	}
+}
+
 // A generator and a lock that come at the same time, at any of each other's
 // steps: at least one of them is refused, or both when each sees the other.
 func TestGeneratorAndLockAtOnce(t *testing.T) {
 	t.Parallel()
-	for kind, make := range counters {
+	for kind, make := range roots() {
 		for _, at := range []string{root, root + "/ids", "/locks"} {
 			for step, struck := 1, true; struck && !t.Failed(); step++ {
 				inBubble(t, func(w *world) {

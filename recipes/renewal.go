@@ -148,7 +148,7 @@ func (g *Snowflake) takeOver(ctx context.Context, old *span) error {
 	if old != nil {
 		_ = old.id.Release()
 		g.workers.client.Logger().Info("IDs go on with another worker number",
-			"root", g.workers.root, "was", old.number(), "is", s.number())
+			"root", g.workers.Root(), "was", old.number(), "is", s.number())
 	}
 	return nil
 }

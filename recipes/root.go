@@ -22,6 +22,7 @@ const (
 	lockRoot     rootType = "lock"
 	sequenceRoot rootType = "sequence-ids"
 	blockRoot    rootType = "block-ids"
+	workerRoot   rootType = "worker-ids"
 )
 
 const rootMark = "baton:"

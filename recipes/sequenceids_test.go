@@ -174,7 +174,7 @@ func TestSequenceIDsMeddledWith(t *testing.T) {
 func TestSequenceIDsCorrupt(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{
-		"", "x", "5", "baton:sequence-ids", "baton:sequence-ids\n", "baton:sequence-ids\n{}x", `baton:sequence-ids` + "\n" + `{"epoch":-2}`,
+		"x", "5", "baton:sequence-ids", "baton:sequence-ids\n", "baton:sequence-ids\n{}x", `baton:sequence-ids` + "\n" + `{"epoch":-2}`,
 		"baton:sequence-ids\n{\"epoch\":4294967296}", "baton:sequence-ids\n{\"epoch\":1.5}", "baton:sequence-ids\n{\"epoch\":1,\"more\":2}",
 		"baton:sequence-ids\n{\"epoch\":0}{\"epoch\":0}",
 	} {

@@ -1,10 +1,8 @@
 package recipes
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 )
 
@@ -43,13 +41,7 @@ func (s slot) encode() []byte {
 // understood in full must not be written over.
 func decodeSlot(data []byte) (slot, error) {
 	var text slotText
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	err := d.Decode(&text)
-	if _, more := d.Token(); err == nil && more != io.EOF {
-		err = fmt.Errorf("there is more behind it")
-	}
-	if err != nil {
+	if err := decodeStrictly(data, &text); err != nil {
 		return slot{}, fmt.Errorf("it holds %s, which is no worker's slot: %w", quote(data), err)
 	}
 	high, err := time.Parse(slotTime, text.High)

@@ -84,7 +84,7 @@ func NewSnowflake(workers *WorkerIDs, opts ...SnowflakeOption) *Snowflake {
 	case workers.err != nil:
 		g.err = workers.err
 	case g.err != nil:
-		g.err = fmt.Errorf("recipes: snowflake %q: %w", workers.root, g.err)
+		g.err = fmt.Errorf("recipes: snowflake %q: %w", workers.Root(), g.err)
 	}
 	return g
 }
@@ -249,7 +249,7 @@ func (g *Snowflake) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("recipes: IDs of %s: %w", g.workers.root, bare{err})
+	return fmt.Errorf("recipes: IDs of %s: %w", g.workers.Root(), bare{err})
 }
 
 // Close ends the generator and releases its number, for which it blocks as

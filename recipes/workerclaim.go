@@ -137,7 +137,7 @@ func (w *WorkerIDs) take(ctx context.Context, session *framework.Session, s *sur
 		return nil, fmt.Errorf("%w: others were faster", errAgain)
 	}
 	return nil, &NoWorkerSlotError{
-		Root: w.root, Total: s.total(), Live: s.live(), Unusable: len(s.unusable), Reason: s.reason,
+		Root: w.root.path, Total: s.total(), Live: s.live(), Unusable: len(s.unusable), Reason: s.reason,
 	}
 }
 
@@ -266,7 +266,7 @@ func (w *WorkerIDs) readSlot(ctx context.Context, number int) (view *slotView, p
 	}
 	s, err := decodeSlot(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err), nil
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err), nil
 	}
 	if ahead := time.UnixMilli(s.high).Sub(w.clock.wall()); ahead > farAhead+w.settings.window {
 		return nil, fmt.Errorf("%s: time is reserved up to %s", path, clockText(time.UnixMilli(s.high))), nil

@@ -57,7 +57,7 @@ func clockText(t time.Time) string { return t.UTC().Format(slotTime) }
 // much, or if the servers' clock has gone back: after that, as after a restore
 // of old data together with an old clock, times come again that were given out.
 func (w *WorkerIDs) consult(ctx context.Context) error {
-	path := framework.JoinPath(w.root, "floor")
+	path := framework.JoinPath(w.root.path, floorNode)
 	for range 3 { // somebody else may be making it, or delete it
 		asked := w.clock.wall()
 		data, stat, err := w.client.Get(ctx, path)
@@ -78,7 +78,7 @@ func (w *WorkerIDs) consult(ctx context.Context) error {
 		if len(data) > 0 {
 			was, err := time.Parse(slotTime, string(data))
 			if err != nil {
-				return fmt.Errorf("%s holds %s, which is no time", path, quote(data))
+				return fmt.Errorf("%w: %s holds %s, which is no time", ErrCorrupt, path, quote(data))
 			}
 			floor = later(floor, was)
 		}

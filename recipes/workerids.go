@@ -18,7 +18,7 @@ import (
 // clock, and is safe for concurrent use; each Claim gets another number.
 type WorkerIDs struct {
 	client   *framework.Client
-	root     string
+	root     generatorRoot
 	settings workerSettings
 	claims   *line // of the nodes that say which numbers are in use
 	slots    *line // in which nobody stands: it reports
@@ -30,15 +30,18 @@ type WorkerIDs struct {
 // malformed root or option is reported by the first call that would do some.
 func NewWorkerIDs(client *framework.Client, root string, opts ...WorkerOption) *WorkerIDs {
 	s := newWorkerSettings(opts)
-	w := &WorkerIDs{root: root, settings: s}
+	w := &WorkerIDs{
+		root:     generatorRoot{client: client, path: root, t: workerRoot, owns: isWorkerNode},
+		settings: s,
+	}
 	if err := errors.Join(s.err, validateRoot(client, root)); err != nil {
 		w.err = fmt.Errorf("recipes: worker IDs %q: %w", root, err)
 		return w
 	}
 	w.client = client
 	w.clock = workerClock{wall: s.wall, maxSkew: s.maxSkew, began: time.Now()}
-	w.claims = newLine(client, framework.JoinPath(root, "claims"), claimRule, settings{data: []byte(s.owner)})
-	w.slots = newLine(client, framework.JoinPath(root, "slots"), claimRule, settings{})
+	w.claims = newLine(client, framework.JoinPath(root, claimsNode), claimRule, settings{data: []byte(s.owner)})
+	w.slots = newLine(client, framework.JoinPath(root, slotsNode), claimRule, settings{})
 	w.claims.lock, w.slots.lock = root, root
 	return w
 }
@@ -48,7 +51,7 @@ func NewWorkerIDs(client *framework.Client, root string, opts ...WorkerOption) *
 var claimRule = &rule{label: "worker-", blocks: func(_, _ contender) bool { return false }}
 
 // Root returns the root as it was given.
-func (w *WorkerIDs) Root() string { return w.root }
+func (w *WorkerIDs) Root() string { return w.root.path }
 
 // Layout returns the layout of the root's IDs, as it was given.
 func (w *WorkerIDs) Layout() Layout { return w.settings.layout }
@@ -96,8 +99,10 @@ func (e *NoWorkerSlotError) Unwrap() []error {
 // use, or none for longer than the session lives.
 //
 // A claim is a bounded number of requests, however many claim at once: 8, the
-// reads for token and watch included; up to 7 more for what the first of all has
-// to make; up to 17 more if no number is left that never was used; and one more
+// reads for token and watch included; for the first of a WorkerIDs value one
+// more, and one for each node of the root's path, to see that it is apart from
+// others; as many again and up to 7 for what the first of all has to make; up to
+// 17 more if no number is left that never was used; and one more
 // for each time that another was faster. Those who claim at once choose at
 // random, so that they seldom meet while there is a choice.
 func (w *WorkerIDs) Claim(ctx context.Context) (*WorkerID, error) {
@@ -106,7 +111,7 @@ func (w *WorkerIDs) Claim(ctx context.Context) (*WorkerID, error) {
 	}
 	id, err := w.claim(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("recipes: claim a worker number of %s: %w", w.root, bare{err})
+		return nil, fmt.Errorf("recipes: claim a worker number of %s: %w", w.root.path, bare{err})
 	}
 	return id, nil
 }
@@ -128,7 +133,7 @@ func (w *WorkerIDs) claim(ctx context.Context) (*WorkerID, error) {
 		if !again && !isOutage(err) {
 			return nil, err
 		}
-		w.client.Logger().Info("claiming a worker number again", "root", w.root, "err", err)
+		w.client.Logger().Info("claiming a worker number again", "root", w.root.path, "err", err)
 		if again {
 			lost++
 		}
@@ -170,7 +175,7 @@ func (w *WorkerIDs) round(ctx context.Context, session *framework.Session, watch
 	}
 	id, err := w.take(ctx, session, &s)
 	if live := s.live() + 1; id != nil && live*5 >= s.total()*4 && s.total() >= 10 {
-		w.client.Logger().Warn("worker numbers are running short", "root", w.root, "in use", live, "of", s.total())
+		w.client.Logger().Warn("worker numbers are running short", "root", w.root.path, "in use", live, "of", s.total())
 	}
 	switch {
 	case id != nil, !says(ctx, err, ErrNoWorkerSlot):

@@ -67,7 +67,7 @@ func TestWorkerIDClaim(t *testing.T) {
 			w.Errorf("%s, %v, want %s", data, err, want)
 		}
 		data, _, err = c.Get(w.ctx, idRoot)
-		const layout = `{"type":"worker-ids","time":41,"worker":10,"sequence":12,"unit":"1ms","epoch":"2025-01-01T00:00:00Z"}`
+		const layout = "baton:worker-ids\n" + `{"time":41,"worker":10,"sequence":12,"unit":"1ms","epoch":"2025-01-01T00:00:00Z"}`
 		if err != nil || string(data) != layout {
 			w.Errorf("%s, %v, want %s", data, err, layout)
 		}
@@ -198,11 +198,13 @@ func TestWorkerIDWait(t *testing.T) {
 	})
 }
 
-// What the documentation of Claim says: of a claim, of what the first of all
-// has to make, of a claim among numbers that all were used.
+// What the documentation of Claim says: of a claim, of a value's first look at
+// a root of two names, of what the first of all has to make, of a claim among
+// numbers that all were used.
 const (
 	claimRequests = 8
-	firstRequests = 7
+	apartRequests = 3
+	firstRequests = 7 + apartRequests
 	usedRequests  = 17
 )
 
@@ -273,7 +275,7 @@ func TestWorkerIDsAtOnce(t *testing.T) {
 				}
 				mu.Unlock()
 				w.Logf("%d requests, at most %d by one", total, most)
-				one, mean := claimRequests+firstRequests+tc.faster, claimRequests+1+tc.mean
+				one, mean := claimRequests+apartRequests+firstRequests+tc.faster, claimRequests+apartRequests+1+tc.mean
 				if tc.used {
 					one, mean = one+usedRequests, mean+usedRequests
 				} else {
@@ -298,8 +300,9 @@ func TestWorkerIDForeignData(t *testing.T) {
 		{"slot", idRoot + "/slots/0", "web-3", idRoot + "/slots/0: it holds \"web-3\""},
 		{"slot without data", idRoot + "/slots/0", "", idRoot + "/slots/0: it holds \"\""},
 		{"slot that is far ahead", idRoot + "/slots/0", far, idRoot + "/slots/0: time is reserved up to 2090-01-01"},
-		{"root", idRoot, "a lock", idRoot + ": it holds \"a lock\""},
-		{"root of another type", idRoot, `{"type":"lock"}`, "its type is \"lock\""},
+		{"root", idRoot, "a lock", idRoot + " holds \"a lock\""},
+		{"root without layout", idRoot, "baton:worker-ids\n{}", idRoot + " holds \"{}\""},
+		{"root of a lock", idRoot, "baton:lock\n", "it is that of a lock"},
 		{"floor", idRoot + "/floor", "seven", idRoot + "/floor holds \"seven\""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
