@@ -125,7 +125,8 @@ func (s *span) look() glance {
 	if offset-s.offset.Swap(offset) > int64(sleepGap) {
 		s.broken.Store(true)
 	}
-	g := glance{now: s.layout.tick(wall.UnixMilli()), broken: s.broken.Load()}
+	last := s.layout.ticks()
+	g := glance{now: min(s.layout.tick(wall.UnixMilli()), last), broken: s.broken.Load()}
 	bits, limit := s.layout.SequenceBits, s.limit.Load()
 	now := uint64(max(g.now, 0)) << bits
 	state := s.state.Load()
@@ -134,7 +135,7 @@ func (s *span) look() glance {
 		state = s.state.Load()
 	}
 	s.seen.Store(max(state, now))
-	ceiling := min(limit, uint64(max(g.now+s.lead+1, 0))<<bits)
+	ceiling := min(limit, uint64(max(min(g.now+s.lead+1, last), 0))<<bits)
 	if now >= limit || g.broken { // what is left lies in the past
 		ceiling = 0
 	}

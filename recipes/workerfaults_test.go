@@ -143,10 +143,10 @@ func (w *world) disjoint(ids []*recipes.WorkerID) {
 func TestSnowflakeFaultAtEveryStep(t *testing.T) {
 	t.Parallel()
 	for name, sc := range map[string]generatorScenario{
-		"busy":                {gap: 200 * time.Millisecond},
-		"busy, claims anew":   {gap: 200 * time.Millisecond, reclaim: true},
-		"seldom":              {gap: 5 * time.Second}, // so that callers wait for what is reserved
-		"seldom, claims anew": {gap: 5 * time.Second, reclaim: true},
+		"busy":                {gap: 200 * time.Millisecond, ids: 50},
+		"busy, claims anew":   {gap: 200 * time.Millisecond, ids: 100, reclaim: true},
+		"seldom":              {gap: 5 * time.Second, ids: 6}, // so that callers wait for what is reserved
+		"seldom, claims anew": {gap: 5 * time.Second, ids: 10, reclaim: true},
 	} {
 		for _, f := range faults {
 			t.Run(name+"/"+f.name, func(t *testing.T) {
@@ -168,6 +168,7 @@ func TestSnowflakeFaultAtEveryStep(t *testing.T) {
 
 type generatorScenario struct {
 	gap     time.Duration // between IDs
+	ids     int
 	reclaim bool
 }
 
@@ -189,7 +190,7 @@ func (w *world) strikeSnowflake(step int, f fault, sc generatorScenario) (struck
 	s.returned = returned
 	disarm := w.arm(step, f, s, &struck, other.Session().ID())
 	var err error
-	for end := time.Now().Add(50 * sc.gap); err == nil && time.Now().Before(end); {
+	for i := 0; err == nil && i < sc.ids; i++ {
 		_, err = g.next(ctx)
 		time.Sleep(sc.gap)
 		if id := g.Worker(); id != nil && id.Err() != nil { // a successor as soon as there can be one

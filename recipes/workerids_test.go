@@ -511,3 +511,29 @@ func TestWorkerIDClaimedWhileLooking(t *testing.T) {
 		w.let(other)
 	})
 }
+
+// A copied machine has the claim and the session of its original. What they have
+// in common ends with the first extension, by either.
+func TestWorkerIDTwin(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		inIDBubble(t, func(w *world) {
+			id := w.claim(w.workers())
+			twin := id.Twin()
+			time.Sleep(6 * time.Second)
+			if err := twin.Extend(w.ctx); err != nil {
+				w.Fatal(err)
+			}
+			if lost {
+				w.srv.LoseReply(op("multi"))
+			}
+			_, until := id.Reserved()
+			wantErr(w, "the other", id.Extend(w.ctx), recipes.ErrLost)
+			if _, now := id.Reserved(); !now.Equal(until) {
+				w.Errorf("both reserved: until %v, and then until %v", until, now)
+			}
+			wantErr(w, "Release", id.Release(), recipes.ErrLost)
+			time.Sleep(soon)
+		})
+	}
+}

@@ -118,7 +118,8 @@ func WithMaxSkew(d time.Duration) WorkerOption {
 }
 
 // WaitForNumber has Claim wait for as long as its context allows when no number
-// is free, instead of failing with [ErrNoWorkerSlot].
+// is free, instead of failing with [ErrNoWorkerSlot]. It watches the claims, and
+// asks for nothing until one of them ends; then all who wait look again.
 func WaitForNumber() WorkerOption {
 	return func(s *workerSettings) { s.wait = true }
 }
