@@ -355,7 +355,7 @@ func (w *world) strikeGenerator(step int, kind string, prepare func(w *world, ns
 	defer cancel()
 	returned := make(chan struct{})
 	s := &strike{world: w, cancel: cancel, returned: returned}
-	defer w.arm(step, f, s, &struck, other.Session().ID())()
+	defer w.arm(step, f, s, &struck, other.Session().ID(), isWork)()
 	began := time.Now()
 	_, err := ns.from(ctx, g)
 	close(returned)

@@ -856,7 +856,7 @@ func (w *world) strikeMultiAt(step int, f fault) (struck bool) {
 	defer cancel()
 	returned := make(chan struct{})
 	s := &strike{world: w, cancel: cancel, returned: returned}
-	disarm := w.arm(step, f, s, &struck, other.Session().ID())
+	disarm := w.arm(step, f, s, &struck, other.Session().ID(), isWork)
 
 	began := time.Now()
 	lease, err := multi(c, several...).Acquire(ctx)

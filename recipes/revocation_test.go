@@ -399,7 +399,7 @@ func (w *world) forceWithFault(step int, f fault) (struck bool) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	forcing.cancel = cancel
 	defer cancel()
-	defer w.arm(step, f, s, &struck, holds.Session().ID())()
+	defer w.arm(step, f, s, &struck, holds.Session().ID(), isWork)()
 
 	err := recipes.Revoke(ctx, c, lease.Path(), recipes.WithReason("why"), recipes.WithDeadline(granted), recipes.WithForce())
 	close(returned)

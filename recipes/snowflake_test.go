@@ -724,3 +724,73 @@ func TestSnowflakeAllocatesNothing(t *testing.T) {
 		}
 	})
 }
+
+// Whoever claims his own number again goes on where he was, unless another has had
+// it in between, or a copy of him may have it.
+func TestSnowflakeReclaimsItsOwn(t *testing.T) {
+	t.Parallel()
+	l := recipes.DefaultLayout()
+	l.SequenceBits = 0 // so that equal times are equal IDs
+	opts := []recipes.WorkerOption{recipes.WithLayout(l), recipes.WithRange(0, 0)}
+	t.Run("nobody in between", func(t *testing.T) {
+		t.Parallel()
+		inIDBubble(t, func(w *world) {
+			g := w.idSet().generator(w, w.workers(opts...), recipes.WithReclaim())
+			g.must()
+			for range 3 {
+				was := g.Worker()
+				_ = w.srv.ExpireSession(was.Session().ID())
+				for g.Worker() == was {
+					time.Sleep(10 * time.Millisecond)
+					g.must()
+				}
+				time.Sleep(10 * time.Millisecond)
+				began := time.Now()
+				if id := g.must(); time.Since(began) > 0 || id.Time(l).Sub(began) > time.Millisecond {
+					w.Errorf("%s at %v, after %v", l.Describe(id), began, time.Since(began))
+				}
+			}
+			g.end()
+		})
+	})
+	t.Run("another in between", func(t *testing.T) {
+		t.Parallel()
+		inIDBubble(t, func(w *world) {
+			made, c := w.idSet(), w.client()
+			g := made.generator(w, recipes.NewWorkerIDs(c, idRoot, opts...), recipes.WithReclaim())
+			g.must()
+			was := g.Worker()
+			w.link(c).refuse(true)
+			_ = w.srv.ExpireSession(was.Session().ID())
+			rival := made.generator(w, w.workers(opts...))
+			for range 3000 {
+				rival.must()
+			}
+			rival.end()
+			w.link(c).refuse(false)
+			for range 10000 {
+				g.must()
+				time.Sleep(time.Millisecond)
+			}
+			if g.Worker() == was {
+				w.Error("it has not claimed again")
+			}
+			g.end()
+		})
+	})
+	t.Run("perhaps a copy", func(t *testing.T) {
+		t.Parallel()
+		inIDBubble(t, func(w *world) {
+			var clock tilt
+			g := w.idSet().generator(w, w.workers(append(opts, recipes.WithWall(clock.now))...))
+			g.must()
+			_, until := g.Worker().Reserved()
+			clock.set(3 * time.Second)
+			g.must()
+			if from, _ := g.Worker().Reserved(); from.Before(until) {
+				w.Errorf("reserved from %v, and before until %v", from, until)
+			}
+			g.end()
+		})
+	})
+}
