@@ -76,7 +76,7 @@ func (w *world) strikeClaim(step int, sc claimScenario, f fault) (struck bool) {
 	s := &strike{world: w, cancel: cancel}
 	returned := make(chan struct{})
 	s.returned = returned
-	disarm := w.arm(step, f, s, &struck, other.Session().ID())
+	disarm := w.arm(step, f, s, &struck, other.Session().ID(), isWork)
 	id, err := ids.Claim(ctx)
 	close(returned)
 	if err == nil {
@@ -188,7 +188,7 @@ func (w *world) strikeSnowflake(step int, f fault, sc generatorScenario) (struck
 	s := &strike{world: w, cancel: cancel}
 	returned := make(chan struct{})
 	s.returned = returned
-	disarm := w.arm(step, f, s, &struck, other.Session().ID())
+	disarm := w.arm(step, f, s, &struck, other.Session().ID(), isWork)
 	var err error
 	for i := 0; err == nil && i < sc.ids; i++ {
 		_, err = g.next(ctx)
