@@ -67,6 +67,12 @@
 // does it all. The page docs/fencing.md has HTTP, object stores, other
 // databases and the limits; examples/fencing is a program that shows it.
 //
+// All that is for one holder at a time. The tokens of readers who hold together
+// have no order to fence one from another: compare them with the highest of a
+// writer, and store none. Of a semaphore several permits are out, so that to
+// refuse all below the largest token would refuse holders: what must have one
+// writer needs a lock.
+//
 // # Worker numbers and IDs
 //
 // [WorkerIDs] gives each process a number that no other has at the time. A

@@ -59,9 +59,9 @@ func (l Limit) validate(client *framework.Client) error {
 func (l Limit) admits(n int) error {
 	switch {
 	case n < 1 && l.count != nil:
-		return fmt.Errorf("%w: %d permits of as many as %s says", framework.ErrInvalidOption, n, l.count.path)
+		return fmt.Errorf("%w: %d permits, want at least 1, at most what %s says", framework.ErrInvalidOption, n, l.count.path)
 	case l.count == nil && (n < 1 || n > l.fixed):
-		return fmt.Errorf("%w: %d permits of at most %d", framework.ErrInvalidOption, n, l.fixed)
+		return fmt.Errorf("%w: %d permits, want at least 1, at most %d", framework.ErrInvalidOption, n, l.fixed)
 	}
 	return nil
 }

@@ -135,5 +135,5 @@ func (rw *InterProcessReadWriteLock) enterWrite(ctx context.Context, try bool) (
 	if err := reader.live(ctx); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: the context's lease reads: %s", ErrDeadlock, reader.hold.path)
+	return nil, fmt.Errorf("%w: the context's lease reads, release it first: %s", ErrDeadlock, reader.hold.path)
 }

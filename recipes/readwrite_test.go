@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,6 +172,34 @@ func TestReadersWriterGivesUp(t *testing.T) {
 		}
 		w.release(lease)
 		w.release(w.wait(as[1]))
+	})
+}
+
+// A reader behind a writer of its own client that waits itself does not wait
+// for what the client holds, and is not told so.
+func TestReaderBehindOwnWaitingWriter(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		reading := w.acquire(w.readWrite().ReadLock())
+		own := w.readWrite()
+		waiting := w.queue(own.WriteLock())[0]
+		try := func() string {
+			t.Helper()
+			w.settle() // the one before has left
+			_, err := own.ReadLock().TryAcquire(w.ctx)
+			wantErr(t, "TryAcquire", err, recipes.ErrHeld)
+			return err.Error()
+		}
+		if msg := try(); strings.Contains(msg, "held by this client") {
+			t.Errorf("the writer before does not hold: %s", msg)
+		}
+		w.release(reading)
+		writing := w.wait(waiting)
+		if msg := try(); !strings.Contains(msg, "held by this client") {
+			t.Errorf("the error does not say who holds: %s", msg)
+		}
+		w.settle()
+		w.release(writing)
 	})
 }
 

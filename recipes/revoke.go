@@ -102,10 +102,10 @@ func (r *revocation) validate() error {
 		return err
 	}
 	if _, name := framework.SplitPath(r.path); !isContender(name) {
-		return fmt.Errorf("%w: no lock's node", framework.ErrInvalidPath)
+		return fmt.Errorf("%w: not a contender's node, want a Participant.Path", framework.ErrInvalidPath)
 	}
 	if r.Force && r.granted == 0 {
-		r.refuse(errors.New("force without a deadline"))
+		r.refuse(errors.New("WithForce needs WithDeadline"))
 	}
 	return r.err
 }

@@ -35,7 +35,7 @@ func (m *InterProcessSemaphoreMutex) enterAnew(ctx context.Context, try bool) (*
 		if err := c.live(ctx); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%w: the context is of the lease of %s", ErrDeadlock, c.hold.path)
+		return nil, fmt.Errorf("%w: no re-entry, release it first: the context is of the lease of %s", ErrDeadlock, c.hold.path)
 	}
 	return m.enterOne(ctx, try)
 }

@@ -331,10 +331,16 @@ func TestTroubleHungHolder(t *testing.T) {
 		// holder still writes is refused by a resource that compares tokens.
 		check := hung.Check()
 		w.returned(hung) // the next one may hear of it first
-		w.remove(admin, holder.Path)
+		if err := recipes.Revoke(w.ctx, admin, holder.Path,
+			recipes.WithReason("hangs since noon"), recipes.WithDeadline(10*time.Second), recipes.WithForce()); err != nil {
+			t.Fatal(err)
+		}
 		next := w.wait(waiting)
 		w.settle()
 		wantErr(t, "the lease that was taken away", hung.Err(), recipes.ErrLost)
+		if !strings.Contains(hung.Err().Error(), "hangs since noon") {
+			t.Errorf("the lease does not say why: %v", hung.Err())
+		}
 		if next.Token() <= hung.Token() {
 			t.Errorf("token %#x after %#x", next.Token(), hung.Token())
 		}

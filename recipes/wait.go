@@ -39,9 +39,9 @@ func (p *place) stand(ctx context.Context, queue []contender, own int) (bool, er
 		}
 		rest, last := without(queue, b), ownAfter(own, b)
 		next := p.line.rule.blocker(rest, last) < 0
-		p.ours = next && stat.EphemeralOwner == p.owner && !p.line.rule.passes
 		p.behind = p.line.newParticipant(queue[b], data, stat)
 		p.behind.Holder = !p.line.rule.passes && p.line.rule.blocker(queue, b) < 0
+		p.ours = p.behind.Holder && stat.EphemeralOwner == p.owner
 		if p.try {
 			return false, ErrHeld
 		}
