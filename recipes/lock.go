@@ -108,13 +108,17 @@ func (l *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 // or [ErrRevoked].
 func (l *lock) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	if l.err == nil && fn == nil {
-		return fmt.Errorf("recipes: %s %q: %w: Do has no function", l.what, l.path, framework.ErrInvalidOption)
+		return l.noFunction("Do")
 	}
 	lease, err := l.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	return do(ctx, lease, fn)
+}
+
+func (l *lock) noFunction(call string) error {
+	return fmt.Errorf("recipes: %s %q: %w: %s has no function", l.what, l.path, framework.ErrInvalidOption, call)
 }
 
 // A holding is what Do releases: one lease, or several.
