@@ -1,6 +1,7 @@
 package recipes_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -295,5 +296,47 @@ func TestExplainReadWrite(t *testing.T) {
 		}
 		w.release(w.wait(writer))
 		w.release(w.wait(reader))
+	})
+}
+
+// Of a multi lock, its locks in the order in which it acquires them.
+func TestExplainMultiLock(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		locks := append(mutexesAt(c, several[1]), recipes.NewInterProcessSemaphore(c, several[0], recipes.FixedLimit(2)))
+		m := recipes.NewInterProcessMultiLock(locks)
+		holder := w.acquire(recipes.NewInterProcessMutex(w.client(), several[1]))
+		waiting := w.attemptMulti(m)
+		w.settle()
+		all, err := m.Explain(w.ctx)
+		if err != nil || len(all) != 2 || all[0].Path != several[0] || all[0].Permits != 1 || len(all[0].Own()) != 1 ||
+			all[1].Path != several[1] || len(all[1].Holders) != 1 || all[1].Holders[0].Path != holder.Path() || len(all[1].Waiting) != 1 {
+			t.Errorf("Explain: %v, %v", all, err)
+		}
+		w.release(holder)
+		<-waiting.done
+		if waiting.err != nil {
+			t.Fatal(waiting.err)
+		}
+		if err := waiting.lease.Release(); err != nil {
+			t.Error(err)
+		}
+
+		ctx, cancel := context.WithCancel(w.ctx)
+		cancel()
+		_, err = m.Explain(ctx)
+		wantErr(t, "with a done context", err, context.Canceled)
+		alien := struct{ recipes.InterProcessLock }{locks[0]}
+		for text, m := range map[string]*recipes.InterProcessMultiLock{
+			"no locks":      recipes.NewInterProcessMultiLock(nil),
+			"lock 2 of 2: ": recipes.NewInterProcessMultiLock([]recipes.InterProcessLock{locks[1], alien}),
+		} {
+			all, err := m.Explain(w.ctx)
+			wantErr(t, text, err, framework.ErrInvalidOption)
+			if all != nil || err != nil && !strings.Contains(err.Error(), text) {
+				t.Errorf("%v, %v, want %q", all, err, text)
+			}
+		}
 	})
 }

@@ -169,6 +169,15 @@ func (l *lock) rank() (string, error) {
 // What it returns is what the server that the client is connected to knows;
 // it may lag behind, and line and nodes are not read at one moment.
 func (l *lock) Participants(ctx context.Context) ([]Participant, error) {
+	ps, err := l.everybody(ctx)
+	return slices.DeleteFunc(ps, func(p Participant) bool {
+		_, ours := parseContender(l.line.rule.label, p.Name)
+		return !ours
+	}), err
+}
+
+// everybody is Participants with those who stand in the line for something else.
+func (l *lock) everybody(ctx context.Context) ([]Participant, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -176,8 +185,5 @@ func (l *lock) Participants(ctx context.Context) ([]Participant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recipes: participants of %s: %w", l.path, withContext(ctx, err))
 	}
-	return slices.DeleteFunc(ps, func(p Participant) bool {
-		_, ours := parseContender(l.line.rule.label, p.Name)
-		return !ours
-	}), nil
+	return ps, nil
 }
