@@ -3,6 +3,7 @@ package framework
 import (
 	"crypto/sha1"
 	"encoding/base64"
+	"fmt"
 
 	"github.com/batonzk/baton/internal/wire"
 )
@@ -30,7 +31,8 @@ type ACL struct {
 
 // An ACLProvider says which ACLs a node gets that is created at path, the
 // full path under the chroot. It is asked for every node a client creates,
-// parents too, and must be safe for concurrent use.
+// parents too, and must be safe for concurrent use. If it gives none, the node is
+// not made, and the call fails with [ErrInvalidACL].
 type ACLProvider func(path string) []ACL
 
 // WorldACL grants perms to everybody.
@@ -45,6 +47,14 @@ func DigestACL(perms Perm, user, password string) []ACL {
 	sum := sha1.Sum([]byte(user + ":" + password))
 	id := user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 	return []ACL{{Perms: perms, Scheme: "digest", ID: id}}
+}
+
+// validateACL refuses what no node can be made with.
+func validateACL(acl []ACL) error {
+	if len(acl) == 0 {
+		return fmt.Errorf("%w: it is empty", ErrInvalidACL)
+	}
+	return nil
 }
 
 func wireACLs(acls []ACL) []wire.ACL {

@@ -96,8 +96,8 @@ func (cr *creation) prepare(path string) error {
 	if cr.acl == nil {
 		cr.acl = cr.client.core.aclFor(cr.target)
 	}
-	if len(cr.acl) == 0 {
-		return fmt.Errorf("%w: it is empty", ErrInvalidACL)
+	if err := validateACL(cr.acl); err != nil {
+		return err
 	}
 	if cr.protected {
 		cr.mark = newMark()

@@ -283,3 +283,32 @@ func TestCreateOpACL(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// TestNoACL: a provider that gives none is refused here and not by a server,
+// whatever the node is made by; and so is one that gives none for a parent.
+func TestNoACL(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		c := connect(t, srv, framework.WithACLProvider(func(path string) []framework.ACL {
+			if path == "/p/n" {
+				return framework.WorldACL(framework.PermAll)
+			}
+			return nil
+		}))
+		log := logRequests(srv)
+		op := framework.CreateOp("/n", nil, framework.Persistent)
+		below := framework.CreateOp("/p/n", nil, framework.Persistent).WithParents()
+		for name, call := range map[string]func() error{
+			"Create":     func() error { _, err := c.Create(t.Context(), "/n", nil); return err },
+			"CreateOp":   func() error { _, err := c.Multi(t.Context(), op); return err },
+			"Create's":   func() error { _, err := c.Create(t.Context(), "/p/n", nil, framework.WithParents()); return err },
+			"CreateOp's": func() error { _, err := c.Multi(t.Context(), below); return err },
+		} {
+			if err := call(); !errors.Is(err, framework.ErrInvalidACL) || !strings.Contains(err.Error(), "it is empty") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if ops := slices.Sorted(slices.Values(log.ops())); !slices.Equal(ops, []string{"create2", "multi"}) {
+			t.Errorf("requests %v, want one each for what has an ACL", ops)
+		}
+	})
+}

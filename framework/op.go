@@ -91,7 +91,8 @@ func (o Op) failed(err error) error {
 }
 
 // CreateOp creates a node. Without an ACL it gets the one of the client's
-// [ACLProvider]. Parents are made only by [Op.WithParents].
+// [ACLProvider]; if that gives none, the multi fails with [ErrInvalidACL] and is
+// not sent. Parents are made only by [Op.WithParents].
 func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
 	acl = slices.Clone(acl)
 	return Op{path: path, size: len(data), make: func(c *Client) (wire.Op, error) {
@@ -102,6 +103,9 @@ func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
 		own := acl
 		if len(own) == 0 {
 			own = c.core.aclFor(full)
+		}
+		if err := validateACL(own); err != nil {
+			return wire.Op{}, err
 		}
 		code, request := mode.createRequest(full, data, own, 0)
 		return wire.Op{Code: code, Request: request}, nil

@@ -79,7 +79,11 @@ func (k *core) makeParent(ctx context.Context, c *conn, path string, data []byte
 	if k.plain.Load() {
 		mode = Persistent
 	}
-	op, request := mode.createRequest(path, data, k.aclFor(path), 0)
+	acl := k.aclFor(path)
+	if err := validateACL(acl); err != nil {
+		return err
+	}
+	op, request := mode.createRequest(path, data, acl, 0)
 	err := c.roundTrip(ctx, newCall(op, request, &wire.Create2Response{}))
 	if mode == Container && errors.Is(err, ErrUnimplemented) {
 		k.logger.Info("the server has no containers: parents will be persistent")

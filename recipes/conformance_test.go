@@ -46,18 +46,18 @@ var conformance = map[string]func(w *world){
 	"not to be read":          conformHidden,
 }
 
-// conformers returns the tests by their names, those of all kinds of locks.
-func conformers() map[string]func(w *world) {
+// conformers returns the tests by their names: those of all, of the given kinds,
+// and those of semaphores and read-write locks only.
+func conformers(kinds ...family) map[string]func(w *world) {
 	tests := make(map[string]func(w *world))
 	for name, test := range conformance {
-		for _, f := range []family{mutexes, semaphoreMutexes, writers} {
+		for _, f := range kinds {
 			if f.once && (name == "re-entry" || name == "revocation") {
 				continue
 			}
 			tests[f.name+", "+name] = f.of(test)
 		}
 	}
-	tests["mutex, crowd"] = conformCrowd // the line is the same for all
 	for name, test := range permitConformance {
 		tests["semaphore, "+name] = semaphoresOf(1).of(test)
 	}
@@ -70,50 +70,70 @@ func conformers() map[string]func(w *world) {
 	return tests
 }
 
+// crowds are about numbers, on machines that may be slow: none of their sessions
+// ends. The line is the same for all kinds.
+var crowds = map[string]func(w *world){"mutex, crowd": conformCrowd}
+
 func TestConformance(t *testing.T) {
-	tests := conformers()
-	for name, test := range tests {
-		t.Run("embedded/"+name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, test)
-		})
+	all := conformers(mutexes, semaphoreMutexes, writers)
+	for _, tests := range []map[string]func(w *world){all, crowds} {
+		for name, test := range tests {
+			t.Run("embedded/"+name, func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, test)
+			})
+		}
 	}
+	// The bubbles see to all kinds. What TCP and the clock of the machine add is
+	// the same for each.
 	t.Run("embedded over TCP", func(t *testing.T) {
 		t.Parallel()
-		srv, err := embedded.Start(embedded.WithTick(conformTick))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { srv.Close() })
-		address, err := srv.Listen("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		conformOver(t, address.String(), tests)
+		conformOver(t, listen(t, conformTick), conformTimeout, conformers(mutexes))
+		conformOver(t, listen(t, crowdTimeout/20), crowdTimeout, crowds)
 	})
 	t.Run("apache", func(t *testing.T) {
 		t.Parallel()
-		conformOver(t, testenv.StartApache(t, 1, apache.WithTick(conformTick)).Connect(), tests)
+		longest := fmt.Sprintf("maxSessionTimeout=%d", crowdTimeout.Milliseconds())
+		connect := testenv.StartApache(t, 1, apache.WithTick(conformTick), apache.WithConfig(longest)).Connect()
+		conformOver(t, connect, conformTimeout, all)
+		conformOver(t, connect, crowdTimeout, crowds)
 	})
 }
 
-// conformTick allows for sessions of 1 to 10 s.
-const conformTick = 500 * time.Millisecond
+const (
+	// conformTick allows for sessions of 1 to 10 s.
+	conformTick    = 500 * time.Millisecond
+	conformTimeout = 2 * time.Second
+	crowdTimeout   = 100 * time.Second
+)
 
-// conformOver runs the tests in real time. They run at the same time, each
-// below a chroot of its own.
-func conformOver(t *testing.T, connect string, tests map[string]func(w *world)) {
-	var chroots int
+// listen starts an embedded server, and returns its address.
+func listen(t *testing.T, tick time.Duration) string {
+	t.Helper()
+	srv, err := embedded.Start(embedded.WithTick(tick))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	address, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address.String()
+}
+
+// conformOver runs the tests in real time, with sessions of the given timeout.
+// They run at the same time, each below a chroot of its own.
+func conformOver(t *testing.T, connect string, timeout time.Duration, tests map[string]func(w *world)) {
 	for name, test := range tests {
-		chroots++
-		chroot := fmt.Sprintf("/test-%d", chroots)
+		chroot := "/" + strings.NewReplacer(" ", "-", ",", "").Replace(name)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers, err := ensemble.NewFixed(connect)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := newWorld(t, servers, 2*time.Second)
+			w := newWorld(t, servers, timeout)
 			admin := w.client()
 			w.put(admin, chroot)
 			if w.servers, err = ensemble.NewFixed(connect + chroot); err != nil {
@@ -408,28 +428,43 @@ func conformRootDeleted(w *world) {
 }
 
 // A thousand waiters reconnect and are let in in order: that the tokens rise
-// shows it.
+// shows it. They say themselves when they stand in line; nothing is waited for
+// by the clock.
 func conformCrowd(w *world) {
 	const clients, waiters = 10, 1000
-	// It is about numbers, on machines that may be slow.
-	long := framework.WithSessionTimeout(5 * w.timeout)
-	observer := w.client(long)
+	observer := w.client()
 	lease := w.acquire(w.lock(observer))
-	var ms []recipes.InterProcessLock
+	here := make(chan struct{}, waiters)
+	say := func() {
+		select {
+		case here <- struct{}{}:
+		default: // all have been heard
+		}
+	}
+	joined := recipes.WithWaitListener(func(e recipes.Wait) {
+		if e.Event == recipes.WaitJoined {
+			say()
+		}
+	})
 	var cs []*framework.Client
+	var ms []recipes.InterProcessLock
 	for range clients {
-		c := w.client(long)
-		cs, ms = append(cs, c), append(ms, w.lock(c))
+		c := w.client()
+		cs, ms = append(cs, c), append(ms, w.lock(c, joined))
 	}
 	var done sync.WaitGroup
 	for i := range waiters {
-		done.Add(1)
-		go func() {
-			defer done.Done()
+		done.Go(func() {
+			defer say() // also if Acquire fails
 			w.release(w.acquire(ms[i%clients]))
-		}()
+		})
 	}
-	w.eventually("all stand in line", func() bool { return len(w.nodes(observer, root)) == waiters+1 })
+	for range waiters {
+		<-here
+	}
+	if n := len(w.nodes(observer, root)); n != waiters+1 {
+		w.Errorf("%d nodes, want one for the holder and each of %d waiters", n, waiters)
+	}
 	for _, c := range cs {
 		w.link(c).drop()
 	}

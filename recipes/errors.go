@@ -104,6 +104,11 @@ func both(err, also error) error {
 	return errors.Join(err, also)
 }
 
+// isOutage reports whether err is of a time without servers, which passes.
+func isOutage(err error) bool {
+	return framework.IsRetryable(err) && !errors.Is(err, framework.ErrAuthFailed) && !errors.Is(err, ErrLost)
+}
+
 // errStays is wrapped by the error of a deletion that the server refuses: the
 // node stays in line until its session ends.
 var errStays = errors.New("the node stays until its session ends")

@@ -68,6 +68,24 @@ func ExampleSharedLimit() {
 	// released: true
 }
 
+// What needs several permits is given all of them for as long as it runs.
+func ExampleInterProcessSemaphore_DoN() {
+	client, stop := start()
+	defer stop()
+
+	encoders := recipes.NewInterProcessSemaphore(client, "/limits/encoders", recipes.FixedLimit(3))
+	err := encoders.DoN(context.Background(), 2, func(ctx context.Context, leases recipes.Leases) error {
+		_, err := client.Multi(ctx, append(leases.Checks(),
+			framework.CreateOp("/encoding", nil, framework.Persistent))...) // only while both are held
+		fmt.Println(len(leases), "permits, error:", err)
+		return leases.Err()
+	})
+	fmt.Println("error:", err)
+	// Output:
+	// 2 permits, error: <nil>
+	// error: <nil>
+}
+
 func ExampleSharedCount_TrySet() {
 	client, stop := start()
 	defer stop()

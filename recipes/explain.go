@@ -39,8 +39,19 @@ type Explanation struct {
 	// are: by number the nodes of the living among those that were read, and all
 	// others. Both are 0 for other locks.
 	Limit, Permits int
-	// Next is the number that the next contender gets. At 2147483647 the path's
-	// counter is at its end: see [Explanation.Exhausted].
+	// Next is the number that the next contender gets, of a semaphore the larger
+	// one of Counters. At 2147483647 the counter is at its end: see
+	// [Explanation.Exhausted].
+	Next int32
+	// Counters are what Next is from, each with its path: a lock has one, a
+	// semaphore one of its line and one of its permits. Those of paths that do not
+	// exist are left out.
+	Counters []Counter
+}
+
+// A Counter numbers those who have a node below one path.
+type Counter struct {
+	Path string // as the servers know it
 	Next int32
 }
 
@@ -87,6 +98,7 @@ func (l *line) explain(ctx context.Context) (Explanation, error) {
 	queue, foreign := l.rule.partition(children)
 	slices.Sort(foreign)
 	e.Exists, e.Foreign, e.Next = true, foreign, nextNumber(stat, queue)
+	e.Counters = []Counter{{e.Path, e.Next}}
 	slices.SortFunc(queue, compareFrom(e.Next))
 	return e, l.readInto(ctx, &e, queue)
 }
@@ -158,10 +170,10 @@ func (e Explanation) Own() []Participant {
 
 func (e Explanation) isOwn(p Participant) bool { return e.Session != 0 && p.SessionID == e.Session }
 
-// Exhausted reports whether the path's counter is at its end. It sticks there,
-// since ZooKeeper 3.6: contenders still get the lock in their order, at the
+// Exhausted reports whether the path's counter, or one of several, is at its end.
+// It sticks there, since ZooKeeper 3.6: contenders still get the lock in their order, at the
 // price of more reads, but other clients' locks may be given to two of them. The
-// cure is to delete the path when nobody uses it.
+// cure is to delete that counter's path when nobody uses it.
 func (e Explanation) Exhausted() bool { return e.Next == math.MaxInt32 }
 
 // numbersLeft is how many contenders before the end of the counter there is
@@ -186,13 +198,21 @@ func (e Explanation) String() string {
 		}
 		fmt.Fprintf(&b, "foreign: %q, ignored: it takes no part in the lock\n", name)
 	}
-	switch left := math.MaxInt32 - int64(e.Next); {
-	case e.Exhausted():
-		fmt.Fprintf(&b, "counter: at its end, %d: delete the path when nobody uses it\n", e.Next)
-	case left < numbersLeft:
-		fmt.Fprintf(&b, "counter: %d, %d before its end: delete the path when nobody uses it\n", e.Next, left)
+	for _, c := range e.Counters {
+		b.WriteString(c.advice())
 	}
 	return b.String()
+}
+
+// advice is a line of text, "" if there is nothing to be said.
+func (c Counter) advice() string {
+	switch left := math.MaxInt32 - int64(c.Next); {
+	case left == 0:
+		return fmt.Sprintf("counter: at its end, %d: delete %s when nobody uses it\n", c.Next, c.Path)
+	case left < numbersLeft:
+		return fmt.Sprintf("counter: %d, %d before its end: delete %s when nobody uses it\n", c.Next, left, c.Path)
+	}
+	return ""
 }
 
 // listed is how many of a kind String lists.

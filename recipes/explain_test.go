@@ -1,6 +1,7 @@
 package recipes_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -124,7 +125,7 @@ func TestExplainCounter(t *testing.T) {
 	}{
 		{start: 7, next: 9},
 		{start: 1 << 30, next: 1<<30 + 2},
-		{start: math.MaxInt32 - 1000, next: math.MaxInt32 - 998, text: "998 before its end"},
+		{start: math.MaxInt32 - 1000, next: math.MaxInt32 - 998, text: "998 before its end: delete " + root + " when"},
 		{start: math.MaxInt32 - 1, next: math.MaxInt32, text: "counter: at its end, 2147483647"},
 		{start: math.MaxInt32, next: math.MaxInt32, text: "counter: at its end, 2147483647"},
 		{start: math.MaxInt32, wraps: true, next: math.MinInt32 + 1},
@@ -158,6 +159,56 @@ func TestExplainCounter(t *testing.T) {
 				w.release(first)
 				w.release(w.wait(second))
 			}, opts...)
+		})
+	}
+}
+
+// A semaphore's two counters do not keep step: it is said which one is at its
+// end, and what it is that has to be deleted.
+func TestExplainSemaphoreCounters(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		locks, leases int32
+		want          []string // to be deleted
+	}{
+		{locks: 7, leases: 9},
+		{locks: math.MaxInt32, leases: 9, want: []string{root + "/locks"}},
+		{locks: 7, leases: math.MaxInt32, want: []string{root + "/leases"}},
+		{locks: math.MaxInt32 - 5, leases: math.MaxInt32, want: []string{root + "/locks", root + "/leases"}},
+	} {
+		t.Run(fmt.Sprint(tc.locks, tc.leases), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(w *world) {
+				c := w.client()
+				for path, n := range map[string]int32{root + "/locks": tc.locks, root + "/leases": tc.leases} {
+					w.put(c, path)
+					if err := w.srv.SetSequence(path, n); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s := recipes.NewInterProcessSemaphore(c, root, recipes.FixedLimit(1))
+				e, err := s.Explain(w.ctx)
+				if err != nil || e.Next != max(tc.locks, tc.leases) || e.Exhausted() != (e.Next == math.MaxInt32) ||
+					!slices.Equal(e.Counters, []recipes.Counter{{Path: root + "/locks", Next: tc.locks}, {Path: root + "/leases", Next: tc.leases}}) {
+					t.Errorf("Explain: %+v, %v", e, err)
+				}
+				var advised []string
+				for line := range strings.Lines(e.String()) {
+					if _, rest, ok := strings.Cut(line, ": delete "); ok {
+						advised = append(advised, strings.TrimSuffix(rest, " when nobody uses it\n"))
+					}
+				}
+				if !slices.Equal(advised, tc.want) {
+					t.Errorf("what is to be deleted is %q, want %q:\n%s", advised, tc.want, e)
+				}
+				for _, path := range advised {
+					w.remove(c, path)
+				}
+				w.release(w.acquire(s))
+				if e, err = s.Explain(w.ctx); err != nil || e.Next > 10 {
+					t.Errorf("after that, Explain: %+v, %v", e, err)
+				}
+			})
 		})
 	}
 }
@@ -245,5 +296,47 @@ func TestExplainReadWrite(t *testing.T) {
 		}
 		w.release(w.wait(writer))
 		w.release(w.wait(reader))
+	})
+}
+
+// Of a multi lock, its locks in the order in which it acquires them.
+func TestExplainMultiLock(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		c := w.client()
+		locks := append(mutexesAt(c, several[1]), recipes.NewInterProcessSemaphore(c, several[0], recipes.FixedLimit(2)))
+		m := recipes.NewInterProcessMultiLock(locks)
+		holder := w.acquire(recipes.NewInterProcessMutex(w.client(), several[1]))
+		waiting := w.attemptMulti(m)
+		w.settle()
+		all, err := m.Explain(w.ctx)
+		if err != nil || len(all) != 2 || all[0].Path != several[0] || all[0].Permits != 1 || len(all[0].Own()) != 1 ||
+			all[1].Path != several[1] || len(all[1].Holders) != 1 || all[1].Holders[0].Path != holder.Path() || len(all[1].Waiting) != 1 {
+			t.Errorf("Explain: %v, %v", all, err)
+		}
+		w.release(holder)
+		<-waiting.done
+		if waiting.err != nil {
+			t.Fatal(waiting.err)
+		}
+		if err := waiting.lease.Release(); err != nil {
+			t.Error(err)
+		}
+
+		ctx, cancel := context.WithCancel(w.ctx)
+		cancel()
+		_, err = m.Explain(ctx)
+		wantErr(t, "with a done context", err, context.Canceled)
+		alien := struct{ recipes.InterProcessLock }{locks[0]}
+		for text, m := range map[string]*recipes.InterProcessMultiLock{
+			"no locks":      recipes.NewInterProcessMultiLock(nil),
+			"lock 2 of 2: ": recipes.NewInterProcessMultiLock([]recipes.InterProcessLock{locks[1], alien}),
+		} {
+			all, err := m.Explain(w.ctx)
+			wantErr(t, text, err, framework.ErrInvalidOption)
+			if all != nil || err != nil && !strings.Contains(err.Error(), text) {
+				t.Errorf("%v, %v, want %q", all, err, text)
+			}
+		}
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/retry"
 )
@@ -170,11 +172,6 @@ func (l *line) attempt(ctx context.Context, asked time.Time, try bool, join join
 	return nil
 }
 
-// isOutage reports whether err is of a time without servers, which passes.
-func isOutage(err error) bool {
-	return framework.IsRetryable(err) && !errors.Is(err, framework.ErrAuthFailed) && !errors.Is(err, ErrLost)
-}
-
 // join makes a node and lists the children of the line's root, in one round
 // trip. If it is the line's first, it looks for other recipes above and below.
 func (l *line) join(ctx context.Context) (*place, []string, error) {
@@ -243,6 +240,31 @@ func (l *line) children(ctx context.Context, watching bool) (names []string, w *
 		err = nil
 	}
 	return names, w, err
+}
+
+// stats reads the metadata of contenders, by their names, without those that
+// have gone meanwhile.
+func (l *line) stats(ctx context.Context, contenders []contender) (map[string]framework.Stat, error) {
+	var mu sync.Mutex
+	stats := make(map[string]framework.Stat)
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.SetLimit(readsAtOnce)
+	for _, c := range contenders {
+		reads.Go(func() error {
+			stat, err := l.client.Exists(ctx, framework.JoinPath(l.path, c.name))
+			if says(ctx, err, framework.ErrNoNode) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			stats[c.name] = stat
+			return nil
+		})
+	}
+	return stats, reads.Wait()
 }
 
 // contenders returns those of children that take part, and logs the others.

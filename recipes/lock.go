@@ -108,13 +108,17 @@ func (l *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 // or [ErrRevoked].
 func (l *lock) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	if l.err == nil && fn == nil {
-		return fmt.Errorf("recipes: %s %q: %w: Do has no function", l.what, l.path, framework.ErrInvalidOption)
+		return l.noFunction("Do")
 	}
 	lease, err := l.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	return do(ctx, lease, fn)
+}
+
+func (l *lock) noFunction(call string) error {
+	return fmt.Errorf("recipes: %s %q: %w: %s has no function", l.what, l.path, framework.ErrInvalidOption, call)
 }
 
 // A holding is what Do releases: one lease, or several.
@@ -165,6 +169,15 @@ func (l *lock) rank() (string, error) {
 // What it returns is what the server that the client is connected to knows;
 // it may lag behind, and line and nodes are not read at one moment.
 func (l *lock) Participants(ctx context.Context) ([]Participant, error) {
+	ps, err := l.everybody(ctx)
+	return slices.DeleteFunc(ps, func(p Participant) bool {
+		_, ours := parseContender(l.line.rule.label, p.Name)
+		return !ours
+	}), err
+}
+
+// everybody is Participants with those who stand in the line for something else.
+func (l *lock) everybody(ctx context.Context) ([]Participant, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -172,8 +185,5 @@ func (l *lock) Participants(ctx context.Context) ([]Participant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recipes: participants of %s: %w", l.path, withContext(ctx, err))
 	}
-	return slices.DeleteFunc(ps, func(p Participant) bool {
-		_, ours := parseContender(l.line.rule.label, p.Name)
-		return !ours
-	}), nil
+	return ps, nil
 }

@@ -14,7 +14,7 @@ import (
 //
 // All methods are safe for concurrent use, and only Release blocks.
 type MultiLease struct {
-	leases []*Lease // in the order in which they were acquired
+	leases Leases // in the order in which they were acquired
 	ctx    context.Context
 	cancel context.CancelCauseFunc // of ctx
 
@@ -102,11 +102,7 @@ func (m *MultiLease) Token() int64 {
 // one of the leases' nodes is gone, as [Lease.Check] does. They can be in one
 // multi if all the locks are of one client.
 func (m *MultiLease) Checks() []framework.Op {
-	checks := make([]framework.Op, len(m.leases))
-	for i, l := range m.leases {
-		checks[i] = l.Check()
-	}
-	return checks
+	return m.leases.Checks()
 }
 
 // Context returns a context that ends when parent ends and when the first of
@@ -114,8 +110,5 @@ func (m *MultiLease) Checks() []framework.Op {
 // at the clock first, as the leases do. It carries all the holds: to acquire any
 // of the locks with it is to re-enter. See [Lease.Context] for the rest.
 func (m *MultiLease) Context(parent context.Context) context.Context {
-	for _, l := range m.leases {
-		parent = l.Context(parent)
-	}
-	return parent
+	return m.leases.Context(parent)
 }

@@ -136,6 +136,36 @@ func (m *InterProcessMultiLock) Do(ctx context.Context, fn func(ctx context.Cont
 	return do(ctx, lease, fn)
 }
 
+// Explain explains the locks, one after the other, in the order in which they
+// are acquired; there are no nodes of the multi lock's own. It stops at the
+// first lock that it cannot explain, and returns only the error then: a lock of
+// another package that has no Explain like that of [InterProcessMutex] is
+// [framework.ErrInvalidOption].
+func (m *InterProcessMultiLock) Explain(ctx context.Context) ([]Explanation, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	all := make([]Explanation, len(m.locks))
+	for i, l := range m.locks {
+		var err error
+		if all[i], err = explain(ctx, l); err != nil {
+			return nil, fmt.Errorf("recipes: lock %d of %d: %w", i+1, len(m.locks), bare{err})
+		}
+	}
+	return all, nil
+}
+
+// explain explains a lock, if it can.
+func explain(ctx context.Context, l InterProcessLock) (Explanation, error) {
+	x, ok := l.(interface {
+		Explain(ctx context.Context) (Explanation, error)
+	})
+	if !ok {
+		return Explanation{}, fmt.Errorf("%w: a %T has no Explain", framework.ErrInvalidOption, l)
+	}
+	return x.Explain(ctx)
+}
+
 func (m *InterProcessMultiLock) acquire(ctx context.Context,
 	acquire func(InterProcessLock, context.Context) (*Lease, error),
 ) (lease *MultiLease, err error) {

@@ -125,7 +125,7 @@ func (s *permits) explain(ctx context.Context) (Explanation, error) {
 	for _, name := range out.Foreign {
 		e.Foreign = append(e.Foreign, "leases/"+name)
 	}
-	e.Next = max(e.Next, out.Next)
+	e.Next, e.Counters = max(e.Next, out.Next), append(e.Counters, out.Counters...)
 	e.Limit, err = s.limit.now(ctx)
 	return e, err
 }

@@ -107,6 +107,13 @@ func (rw *InterProcessReadWriteLock) Explain(ctx context.Context) (Explanation, 
 	return rw.read.Explain(ctx)
 }
 
+// Participants returns who stands in line for either side, in the line's order;
+// that of a side returns those of the side. The label in [Participant.Name] tells
+// them apart: __READ__ or __WRIT__. Else it is like that of [InterProcessMutex].
+func (rw *InterProcessReadWriteLock) Participants(ctx context.Context) ([]Participant, error) {
+	return rw.read.everybody(ctx)
+}
+
 // Path returns the lock's path as it was given.
 func (rw *InterProcessReadWriteLock) Path() string { return rw.read.Path() }
 

@@ -361,14 +361,15 @@ func TestReadWriteForeignChildren(t *testing.T) {
 	})
 }
 
-// Each side's participants are its own, and those hold who need not wait.
+// Each side's participants are its own, the lock's are those of both, and those
+// hold who need not wait.
 func TestReadWriteParticipants(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(w *world) {
 		rw := w.readWrite()
 		side := map[string]interface {
 			Participants(ctx context.Context) ([]recipes.Participant, error)
-		}{"read": rw.ReadLock(), "write": rw.WriteLock()}
+		}{"read": rw.ReadLock(), "write": rw.WriteLock(), "both": rw}
 		check := func(name string, holders, all int, behind ...*recipes.Lease) {
 			t.Helper()
 			ps, err := side[name].Participants(w.ctx)
@@ -383,6 +384,7 @@ func TestReadWriteParticipants(t *testing.T) {
 		}
 		check("read", 0, 0)
 		check("write", 0, 0)
+		check("both", 0, 0)
 		var reads []*recipes.Lease
 		for range 20 {
 			reads = append(reads, w.acquire(rw.ReadLock()))
@@ -394,21 +396,25 @@ func TestReadWriteParticipants(t *testing.T) {
 		as := w.queue(append(ms, rw.ReadLock())...)
 		check("read", 20, 21)
 		check("write", 0, 8)
+		check("both", 20, 29)
 		for _, lease := range reads {
 			w.release(lease)
 		}
 		first := w.wait(as[0])
 		check("read", 0, 1)
 		check("write", 1, 8)
+		check("both", 1, 9)
 		down, err := rw.ReadLock().Acquire(first.Context(w.ctx))
 		if err != nil {
 			t.Fatal(err)
 		}
 		check("read", 1, 2)
 		check("write", 1, 8)
+		check("both", 2, 10)
 		w.release(first)
 		check("read", 1, 2)
 		check("write", 0, 7)
+		check("both", 1, 9)
 		w.release(down)
 		for _, a := range as[1:] {
 			w.release(w.wait(a))

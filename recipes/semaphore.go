@@ -2,9 +2,7 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/batonzk/baton/framework"
 )
@@ -58,6 +56,20 @@ func (s *InterProcessSemaphore) TryAcquireN(ctx context.Context, n int) (Leases,
 	return s.acquireN(ctx, n, true)
 }
 
+// DoN is Do for n permits: it acquires them as AcquireN does, and releases those
+// that fn has not. fn gets a context that ends with the first permit that ends,
+// also if it is fn that releases it.
+func (s *InterProcessSemaphore) DoN(ctx context.Context, n int, fn func(ctx context.Context, leases Leases) error) error {
+	if s.err == nil && fn == nil {
+		return s.noFunction("DoN")
+	}
+	leases, err := s.AcquireN(ctx, n)
+	if err != nil {
+		return err
+	}
+	return do(ctx, leases, fn)
+}
+
 func (s *InterProcessSemaphore) acquireN(ctx context.Context, n int, try bool) (Leases, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -71,29 +83,4 @@ func (s *InterProcessSemaphore) acquireN(ctx context.Context, n int, try bool) (
 		return nil, fmt.Errorf("recipes: acquire %d of %s: %w", n, s.path, bare{err})
 	}
 	return leases, nil
-}
-
-// Leases are permits that were granted together. Each can be lost, revoked and
-// released by itself.
-type Leases []*Lease
-
-// Release releases all of them at once, as [Lease.Release] does, and returns
-// what was wrong with any.
-func (ls Leases) Release() error {
-	errs := make([]error, len(ls))
-	var releases sync.WaitGroup
-	for i, l := range ls {
-		releases.Go(func() { errs[i] = l.Release() })
-	}
-	releases.Wait()
-	return errors.Join(errs...)
-}
-
-// Context returns a context that ends when parent ends or the first of the
-// leases does; see [Lease.Context].
-func (ls Leases) Context(parent context.Context) context.Context {
-	for _, l := range ls {
-		parent = l.Context(parent)
-	}
-	return parent
 }

@@ -148,7 +148,7 @@ func (w *world) conformPermitCuts(cutAt func(l *link, n int)) {
 		c := w.client()
 		held := w.acquireN(other, 1)
 		cutAt(w.link(c), n)
-		waiting := w.wish(recipes.NewInterProcessSemaphore(c, root, recipes.FixedLimit(2)), 2)
+		waiting := w.attemptN(recipes.NewInterProcessSemaphore(c, root, recipes.FixedLimit(2)), 2)
 		time.Sleep(w.timeout / 40)
 		w.releaseAll(held)
 		w.releaseAll(w.waitAll(waiting))

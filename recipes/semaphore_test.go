@@ -72,6 +72,13 @@ type wish struct {
 
 // wish calls AcquireN on a goroutine, and returns when it is in line, or done.
 func (w *world) wish(s *recipes.InterProcessSemaphore, n int) *wish {
+	v := w.attemptN(s, n)
+	w.settle()
+	return v
+}
+
+// attemptN calls AcquireN on a goroutine.
+func (w *world) attemptN(s *recipes.InterProcessSemaphore, n int) *wish {
 	ctx, cancel := context.WithCancel(w.ctx)
 	v := &wish{done: make(chan struct{}), cancel: cancel}
 	go func() {
@@ -79,7 +86,6 @@ func (w *world) wish(s *recipes.InterProcessSemaphore, n int) *wish {
 		v.leases, v.err = s.AcquireN(ctx, n)
 		v.at = time.Now()
 	}()
-	w.settle()
 	return v
 }
 

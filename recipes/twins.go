@@ -3,11 +3,6 @@ package recipes
 import (
 	"context"
 	"math"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
-
-	"github.com/batonzk/baton/framework"
 )
 
 // tellTwins finds out who was first among the contenders with p's own number.
@@ -66,29 +61,4 @@ func (p *place) readTwins(ctx context.Context, twins []contender) error {
 		}
 	}
 	return err
-}
-
-// stats reads the metadata of contenders, by their names, without those that
-// have gone meanwhile.
-func (l *line) stats(ctx context.Context, contenders []contender) (map[string]framework.Stat, error) {
-	var mu sync.Mutex
-	stats := make(map[string]framework.Stat)
-	reads, ctx := errgroup.WithContext(ctx)
-	reads.SetLimit(readsAtOnce)
-	for _, c := range contenders {
-		reads.Go(func() error {
-			stat, err := l.client.Exists(ctx, framework.JoinPath(l.path, c.name))
-			if says(ctx, err, framework.ErrNoNode) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			stats[c.name] = stat
-			return nil
-		})
-	}
-	return stats, reads.Wait()
 }
