@@ -220,7 +220,7 @@ func (p *place) takeOver(ctx context.Context, failed []string) ([]string, error)
 	case says(ctx, err, errNodeDeleted):
 		p.gone = true
 		return nil, fmt.Errorf("%w: %w", errAgain, errNodeDeleted)
-	case says(ctx, err, framework.ErrNoAuth):
+	case says(ctx, err, framework.ErrNoAuth), says(ctx, err, framework.ErrNotEmpty):
 		p.line.logger().Warn("a failed holder's marker cannot be deleted: everybody waits for the grace", "lock", p.line.lock, "err", err)
 		return nil, nil
 	case says(ctx, err, framework.ErrNoNode), framework.IsUnknown(err):

@@ -586,7 +586,7 @@ func TestGraceThroughViews(t *testing.T) {
 	})
 }
 
-// Who may not make a marker does not get the lock; who may not delete one
+// Who may not make a marker does not get the lock; who cannot delete one
 // gets it after the grace, and everybody is told.
 func TestGraceForbidden(t *testing.T) {
 	t.Parallel()
@@ -604,32 +604,46 @@ func TestGraceForbidden(t *testing.T) {
 			}
 		})
 	})
-	t.Run("delete", func(t *testing.T) {
-		t.Parallel()
-		withGrace(t, graceFamilies, func(w *world) {
-			w.client()
-			forbid := w.srv.OnRequest(onMarkers("delete", "multi").answer(noAuth))
-			lease := w.acquire(w.graceful())
-			wantErr(w, "Release", lease.Release(), framework.ErrNoAuth)
-			w.returned(lease)
-			m := w.gracefulRival()
-			began := time.Now()
-			lease = w.acquire(m)
-			if took := time.Since(began); took != grace {
-				w.Errorf("let in after %v", took)
-			}
-			if !strings.Contains(w.log.String(), "a failed holder's marker cannot be deleted") {
-				w.Error("the log does not tell")
-			}
-			forbid()
-			w.release(lease)
-			w.release(w.acquire(m)) // who has waited already
-			if took := time.Since(began); took != grace {
-				w.Errorf("in the end %v have passed", took)
-			}
-			w.checkMarkers(0)
+	for name, tc := range map[string]struct {
+		forbid func(w *world) (allow func())
+		err    error
+	}{
+		"delete": {func(w *world) func() {
+			return w.srv.OnRequest(onMarkers("delete", "multi").answer(noAuth))
+		}, framework.ErrNoAuth},
+		"delete what has a child": {func(w *world) func() {
+			child := markers + "/" + w.children(w.clients[0], markers)[0] + "/foreign"
+			w.put(w.clients[0], child)
+			return func() { w.remove(w.clients[0], child) }
+		}, framework.ErrNotEmpty},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withGrace(t, graceFamilies, func(w *world) {
+				w.client()
+				lease := w.acquire(w.graceful())
+				allow := tc.forbid(w)
+				wantErr(w, "Release", lease.Release(), tc.err)
+				w.returned(lease)
+				m := w.gracefulRival()
+				began := time.Now()
+				lease = w.acquire(m)
+				if took := time.Since(began); took != grace {
+					w.Errorf("let in after %v", took)
+				}
+				if !strings.Contains(w.log.String(), "a failed holder's marker cannot be deleted") {
+					w.Error("the log does not tell")
+				}
+				allow()
+				w.release(lease)
+				w.release(w.acquire(m)) // who has waited already
+				if took := time.Since(began); took != grace {
+					w.Errorf("in the end %v have passed", took)
+				}
+				w.checkMarkers(0)
+			})
 		})
-	})
+	}
 }
 
 // More markers than go into one request.

@@ -30,8 +30,9 @@ func FixedLimit(n int) Limit {
 // SharedLimit is a limit that all contenders read from count, which must be of
 // the semaphore's client, or of a view of it. It may change at any time: more
 // permits go to those in line at once; fewer take nothing from anybody, and no
-// permit is granted by the old limit once the new one is set. With 0 or less
-// nobody gets a permit.
+// permit is granted by the old limit once the new one is set, unless the count
+// was deleted and made again under the grant: then its version may be the same.
+// With 0 or less nobody gets a permit.
 func SharedLimit(count *SharedCount) Limit {
 	switch {
 	case count == nil:

@@ -56,10 +56,12 @@ func NewInterProcessMultiLock(locks []InterProcessLock, opts ...MultiOption) *In
 	return &InterProcessMultiLock{locks: ordered}
 }
 
+var errNoLocks = fmt.Errorf("%w: no locks", framework.ErrInvalidOption)
+
 // rankLocks returns the locks in the order in which they are to be acquired.
 func rankLocks(locks []InterProcessLock, keep bool) ([]InterProcessLock, error) {
 	if len(locks) == 0 {
-		return nil, fmt.Errorf("%w: no locks", framework.ErrInvalidOption)
+		return nil, errNoLocks
 	}
 	type ranked struct {
 		lock InterProcessLock
@@ -169,8 +171,11 @@ func explain(ctx context.Context, l InterProcessLock) (Explanation, error) {
 func (m *InterProcessMultiLock) acquire(ctx context.Context,
 	acquire func(InterProcessLock, context.Context) (*Lease, error),
 ) (lease *MultiLease, err error) {
-	if m.err != nil {
+	switch {
+	case m.err != nil:
 		return nil, m.err
+	case len(m.locks) == 0: // the zero value, which would exclude nobody
+		return nil, fmt.Errorf("recipes: multi lock: %w", errNoLocks)
 	}
 	leases := make([]*Lease, 0, len(m.locks))
 	defer func() {

@@ -680,10 +680,12 @@ func TestMultiLockInvalid(t *testing.T) {
 			}
 			log.stop()
 		}
+		_, err := new(recipes.InterProcessMultiLock).Acquire(w.ctx)
+		wantErr(t, "Acquire of the zero value", err, framework.ErrInvalidOption)
 		wantErr(t, "Do without a function", multi(c, several...).Do(w.ctx, nil), framework.ErrInvalidOption)
 		ctx, cancel := context.WithCancel(w.ctx)
 		cancel()
-		_, err := multi(c, several...).Acquire(ctx)
+		_, err = multi(c, several...).Acquire(ctx)
 		wantErr(t, "Acquire with a done context", err, context.Canceled)
 	})
 }

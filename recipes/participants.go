@@ -21,7 +21,8 @@ type Participant struct {
 	Token int64
 	// Since is when it joined the line, by the servers' clock.
 	Since time.Time
-	// Holder says that it has nobody to wait for.
+	// Holder says that it has nobody to wait for. It may still wait out a grace,
+	// see [GraceAfterCrash].
 	Holder bool
 	// Dead says that its node is not ephemeral: nobody alive owns it, and it
 	// is passed over.
