@@ -62,7 +62,10 @@ func syncedChildren(ctx context.Context, c *conn, parent string) ([]string, erro
 	if errors.Is(err, ErrNoNode) {
 		return nil, nil
 	}
-	return list.Children, err
+	if err != nil {
+		return nil, err // a late reply may still be read into list
+	}
+	return list.Children, nil
 }
 
 // withMark returns the path of that one of parent's children which carries
