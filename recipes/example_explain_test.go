@@ -27,6 +27,7 @@ func ExampleExplanation_String() {
 	joined := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	fmt.Print(recipes.Explanation{
 		Path: "/app/locks/nightly-report", Exists: true, Session: 0x1000dca4b310001, Next: 2147480000,
+		Counters: []recipes.Counter{{Path: "/app/locks/nightly-report", Next: 2147480000}},
 		Holders: []recipes.Participant{{
 			Name: "_c_8f8a-lock-2147479997", Data: []byte("web-3:4711"),
 			SessionID: 0x1000dca4b310001, Token: 0x2a, Since: joined, Holder: true,
@@ -46,7 +47,7 @@ func ExampleExplanation_String() {
 	// waiting: 1200 more, not read
 	// dead: lock-2147479990 "", token 0x17, since 2026-05-04T02:02:01Z, passed over: its node is not ephemeral, nobody alive owns it
 	// foreign: "workid", ignored: it takes no part in the lock
-	// counter: 2147480000, 3647 before its end: delete the path when nobody uses it
+	// counter: 2147480000, 3647 before its end: delete /app/locks/nightly-report when nobody uses it
 }
 
 // A wait that takes long can say what it waits for.

@@ -33,6 +33,10 @@ type Explanation struct {
 	// Dead are contenders whose nodes are not ephemeral. Nobody alive owns them,
 	// and they are passed over.
 	Dead []Participant
+	// Failed are the paths of markers, as the servers know them, of holders that
+	// failed: the lock is closed to those whom they exclude until its grace is
+	// over, see [GraceAfterCrash], or the markers are deleted.
+	Failed []string
 	// Foreign are the names of the children that take no part.
 	Foreign []string
 	// Limit is how many permits of a semaphore may be out, and Permits how many
@@ -65,7 +69,7 @@ const (
 // and what is wrong there. It changes nothing. That the path does not exist is
 // no error; that the client may not list it is [framework.ErrNoAuth].
 //
-// It costs one list of the path and one read for each of the first contenders
+// It costs one list of the path, one of the markers beside it, and one read for each of the first contenders
 // in line: of the holders, and of some who wait. Of a very long line it reads no
 // more than a thousand; the rest is counted. As with Participants, what it
 // returns is what the server that the client is connected to knows.
@@ -90,7 +94,8 @@ func (l *line) explain(ctx context.Context) (Explanation, error) {
 	}
 	children, stat, err := l.client.Children(ctx, l.path)
 	if says(ctx, err, framework.ErrNoNode) {
-		return e, nil
+		e.Failed, err = l.failedHolders(ctx, nil)
+		return e, err
 	}
 	if err != nil {
 		return e, err
@@ -100,7 +105,31 @@ func (l *line) explain(ctx context.Context) (Explanation, error) {
 	e.Exists, e.Foreign, e.Next = true, foreign, nextNumber(stat, queue)
 	e.Counters = []Counter{{e.Path, e.Next}}
 	slices.SortFunc(queue, compareFrom(e.Next))
-	return e, l.readInto(ctx, &e, queue)
+	if err := l.readInto(ctx, &e, queue); err != nil {
+		return e, err
+	}
+	e.Failed, err = l.failedHolders(ctx, queue)
+	return e, err
+}
+
+// failedHolders returns the paths of the markers of those who were not in the
+// line any more, which was listed before: who releases deletes the marker first.
+func (l *line) failedHolders(ctx context.Context, queue []contender) (paths []string, err error) {
+	if len(l.rule.closers) == 0 {
+		return nil, nil
+	}
+	names, _, err := l.client.Children(ctx, l.markers())
+	if err != nil && !says(ctx, err, framework.ErrNoNode) {
+		return nil, err
+	}
+	for _, name := range names {
+		_, ok := l.rule.parse(name)
+		if ok && !slices.ContainsFunc(queue, func(c contender) bool { return c.name == name }) {
+			paths = append(paths, l.client.ServerPath(framework.JoinPath(l.markers(), name)))
+		}
+	}
+	slices.Sort(paths)
+	return paths, nil
 }
 
 // readInto reads the first of queue, which is in order, for e.
@@ -191,6 +220,13 @@ func (e Explanation) String() string {
 		fmt.Fprintf(&b, "waiting: %d more, not read\n", e.Unread)
 	}
 	e.list(&b, "dead", e.Dead, ", passed over: its node is not ephemeral, nobody alive owns it")
+	for i, path := range e.Failed {
+		if i == listed {
+			fmt.Fprintf(&b, "closed: %d markers more\n", len(e.Failed)-i)
+			break
+		}
+		fmt.Fprintf(&b, "closed: by %s, whose holder failed: wait for the grace, or delete it\n", path)
+	}
 	for i, name := range e.Foreign {
 		if i == listed {
 			fmt.Fprintf(&b, "foreign: %d more\n", len(e.Foreign)-i)
@@ -220,8 +256,10 @@ const listed = 10
 
 func (e Explanation) summary() string {
 	switch waiting := len(e.Waiting) + e.Unread; {
-	case !e.Exists:
+	case !e.Exists && len(e.Failed) == 0:
 		return "free, the path does not exist"
+	case len(e.Holders) == 0 && waiting == 0 && len(e.Failed) > 0:
+		return "nobody holds it, and it is closed after a failure"
 	case len(e.Holders) == 0 && waiting == 0:
 		return "free"
 	case e.Limit > 0:

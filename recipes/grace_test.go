@@ -673,3 +673,41 @@ func TestGraceRefused(t *testing.T) {
 		}
 	})
 }
+
+// Whoever asks why nobody gets in is told of the marker.
+func TestGraceIsExplained(t *testing.T) {
+	t.Parallel()
+	withGrace(t, graceFamilies, func(w *world) {
+		observer := w.rival(w.client())
+		lease := w.acquire(w.graceful())
+		explain := func() recipes.Explanation {
+			w.settle()
+			e, err := observer.(explainer).Explain(w.ctx)
+			if err != nil {
+				w.Fatal(err)
+			}
+			return e
+		}
+		if e := explain(); len(e.Failed) > 0 {
+			w.Errorf("held: %v", e)
+		}
+		w.expire(lease)
+		w.settle()
+		for range 2 { // with the line's path, and without
+			e := explain()
+			text := e.String()
+			if len(e.Failed) != 1 || !strings.Contains(text, "closed after a failure") || !strings.Contains(text, "closed: by "+e.Failed[0]) {
+				w.Errorf("failed: %v", e)
+			}
+			w.srv.ReapContainers()
+		}
+		w.release(w.acquire(w.gracefulRival()))
+		if e := explain(); w.family.label != "__READ__" && len(e.Failed) > 0 {
+			w.Errorf("cleared: %v", e)
+		}
+	})
+}
+
+type explainer interface {
+	Explain(ctx context.Context) (recipes.Explanation, error)
+}

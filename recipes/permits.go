@@ -118,6 +118,9 @@ func (s *permits) explain(ctx context.Context) (Explanation, error) {
 	e.Path = s.line.client.ServerPath(s.path)
 	e.Exists = e.Exists || out.Exists
 	e.Holders, e.Permits = out.Holders, len(out.Holders)+out.Unread
+	if e.Permits > 0 {
+		e.Failed = nil // who holds has no place in the line, but a marker
+	}
 	e.Dead = append(e.Dead, out.Dead...)
 	for i, name := range e.Foreign {
 		e.Foreign[i] = "locks/" + name
