@@ -794,3 +794,54 @@ func TestSnowflakeReclaimsItsOwn(t *testing.T) {
 		})
 	})
 }
+
+// What a restore from a backup, or an administrator, takes away of a slot is
+// harmless as soon as nobody runs any more on what was reserved before.
+func TestSnowflakeRestoredStore(t *testing.T) {
+	t.Parallel()
+	const window = 4 * time.Second
+	for name, restore := range map[string]func(w *world, admin *framework.Client, slot string, old []byte){
+		"set back": func(w *world, admin *framework.Client, slot string, old []byte) {
+			if _, err := admin.Set(w.ctx, slot, old, framework.AnyVersion); err != nil {
+				w.Error(err)
+			}
+		},
+		"deleted": func(w *world, admin *framework.Client, slot string, _ []byte) { w.remove(admin, slot) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inIDBubble(t, func(w *world) {
+				made, admin := w.idSet(), w.client()
+				opts := []recipes.WorkerOption{recipes.WithRange(0, 0), recipes.WithWindow(window)}
+				g := made.generator(w, w.workers(opts...))
+				g.must()
+				slot := g.Worker().SlotPath()
+				old, _, err := admin.Get(w.ctx, slot)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 50 {
+					time.Sleep(200 * time.Millisecond)
+					g.must()
+				}
+				w.expire(g.Worker().Lease)
+				w.settle()
+				restore(w, admin, slot, old)
+				for err == nil { // to the end of what is reserved
+					time.Sleep(10 * time.Millisecond)
+					_, err = g.next(w.ctx)
+				}
+				wantErr(w, "without a claim", err, recipes.ErrLost)
+				next := made.generator(w, w.workers(opts...))
+				for range 50 {
+					if id := next.must(); id <= g.last {
+						w.Errorf("%d comes after %d", id, g.last)
+					}
+					time.Sleep(200 * time.Millisecond)
+				}
+				wantErr(w, "Close", g.Close(), recipes.ErrLost)
+				next.end()
+			})
+		})
+	}
+}
