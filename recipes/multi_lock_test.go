@@ -558,6 +558,7 @@ func TestMultiLockReenters(t *testing.T) {
 		if l := lease.Leases(); l[0].Token() != l[1].Token() {
 			t.Errorf("the same lock has tokens %#x and %#x", l[0].Token(), l[1].Token())
 		}
+		w.settle() // each holder sets a watch on its node behind the grant
 		log := w.requests(of(c, isWork))
 		again, err := m.TryAcquire(lease.Context(w.ctx))
 		if err != nil {
