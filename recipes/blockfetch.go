@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -37,7 +36,7 @@ func (b *BlockIDs) beginLocked() *fetch {
 	f := &fetch{done: make(chan struct{})}
 	size, floor := b.unit, b.high
 	if b.nonce == "" {
-		b.nonce = newNonce()
+		b.nonce = rand.Text()
 	}
 	nonce := b.nonce
 	ctx, cancel := context.WithCancel(context.Background())
@@ -181,7 +180,7 @@ func (b *BlockIDs) reserve(ctx context.Context, nonce string, size, floor int64)
 // giveBack gives numbers back, for as long as ctx allows.
 func (b *BlockIDs) giveBack(ctx context.Context, left []interval) error {
 	var pauses pauses
-	nonce := newNonce()
+	nonce := rand.Text()
 	back := alteration{root: b, nonce: nonce}
 	for {
 		err := back.make(ctx, func(s *blockState) error { return s.giveBack(nonce, left) })
@@ -274,10 +273,4 @@ func (b *BlockIDs) read(ctx context.Context) (s blockState, version int32, err e
 		return s, 0, b.root.corrupt(read.data, err.Error())
 	}
 	return s, read.version, nil
-}
-
-func newNonce() string {
-	var n [8]byte
-	_, _ = rand.Read(n[:]) // never fails
-	return hex.EncodeToString(n[:])
 }

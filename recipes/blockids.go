@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -51,9 +52,9 @@ type block struct {
 	refill atomic.Int64 // with how many taken the next is to be fetched
 	since  time.Time    // when it became the current one
 
-	_     [64]byte     // what all processors write has a cache line of its own
-	taken atomic.Int64 // may exceed Size
-	_     [64]byte
+	_     [cacheLine]byte // what all processors write has a cache line of its own
+	taken atomic.Int64    // may exceed Size
+	_     [cacheLine]byte
 }
 
 // newBlock returns a block of what was granted.
@@ -125,23 +126,13 @@ func WithFirst(n int64) BlockOption {
 // path or option is the error of every call that would do I/O.
 func NewBlockIDs(client *framework.Client, path string, opts ...BlockOption) *BlockIDs {
 	s := blockSettings{least: 100, most: 1_000_000}
-	for i, o := range opts {
-		if o == nil {
-			s.err = fmt.Errorf("%w: option %d is nil", framework.ErrInvalidOption, i)
-			continue
-		}
-		o(&s)
-	}
+	nilOption := apply(&s, opts)
 	b := &BlockIDs{
 		root:     generatorRoot{client: client, path: path, t: blockRoot, owns: func(string) bool { return false }},
 		settings: s,
 		unit:     s.least / 2,
 	}
-	err := s.err
-	if err == nil {
-		err = validateRoot(client, path)
-	}
-	if err != nil {
+	if err := errors.Join(s.err, nilOption, validateRoot(client, path)); err != nil {
 		b.err = fmt.Errorf("recipes: block IDs %q: %w", path, err)
 	}
 	return b

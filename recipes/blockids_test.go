@@ -511,8 +511,6 @@ func TestBlockIDsRefusals(t *testing.T) {
 			err error
 		}{
 			"bad path":       {recipes.NewBlockIDs(c, "x"), w.ctx, framework.ErrInvalidPath},
-			"root":           {recipes.NewBlockIDs(c, "/"), w.ctx, framework.ErrInvalidPath},
-			"no client":      {recipes.NewBlockIDs(nil, idsRoot), w.ctx, framework.ErrInvalidOption},
 			"nil option":     {recipes.NewBlockIDs(c, idsRoot, nil), w.ctx, framework.ErrInvalidOption},
 			"tiny blocks":    {recipes.NewBlockIDs(c, idsRoot, recipes.WithBlockSize(1, 5)), w.ctx, framework.ErrInvalidOption},
 			"blocks swapped": {recipes.NewBlockIDs(c, idsRoot, recipes.WithBlockSize(5, 4)), w.ctx, framework.ErrInvalidOption},
@@ -541,14 +539,8 @@ func TestBlockIDsRefusals(t *testing.T) {
 // and together they are dense.
 func TestBlockIDsInParallel(t *testing.T) {
 	t.Parallel()
-	srv, err := embedded.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer srv.Close()
-	w := newWorld(t, srv, sessionTimeout)
-	w.srv = srv
-	defer w.closeClients()
+	w, stop := startWorld(t)
+	defer stop()
 	const generators, goroutines, each = 3, 8, 20_000
 	all := make([][]int64, generators*goroutines)
 	var bs []*recipes.BlockIDs

@@ -1,7 +1,6 @@
 package recipes_test
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -126,15 +125,13 @@ func ensembleContention(w *world, ens *apache.Ensemble) {
 // more. Each gets turns after it.
 func (w *world) handRound(trouble func()) {
 	const contenders, after = 5, 3
-	var before atomic.Int64
+	var before, ended atomic.Int64
 	over := make(chan struct{})
 	var done sync.WaitGroup
 	for range contenders {
 		m := w.lock(w.client())
 		turn := func() {
-			lease := w.acquire(m)
-			time.Sleep(time.Millisecond)
-			w.release(lease)
+			w.release(w.acquire(m))
 		}
 		done.Go(func() {
 			for first := true; ; first = false {
@@ -143,6 +140,7 @@ func (w *world) handRound(trouble func()) {
 					for range after {
 						turn()
 					}
+					ended.Add(1)
 					return
 				default:
 				}
@@ -156,13 +154,6 @@ func (w *world) handRound(trouble func()) {
 	w.eventually("all had a turn", func() bool { return before.Load() == contenders })
 	trouble()
 	close(over)
-	ended := make(chan struct{})
-	go func() { done.Wait(); close(ended) }()
-	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
-	defer cancel()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		w.Fatal("turns do not end")
-	}
+	w.eventually("the turns end", func() bool { return ended.Load() == contenders })
+	done.Wait()
 }

@@ -35,7 +35,8 @@ type Explanation struct {
 	Dead []Participant
 	// Failed are the paths of markers, as the servers know them, of holders that
 	// failed: the lock is closed to those whom they exclude until its grace is
-	// over, see [GraceAfterCrash], or the markers are deleted.
+	// over, see [GraceAfterCrash], or the markers are deleted. None that the client
+	// may not list.
 	Failed []string
 	// Foreign are the names of the children that take no part.
 	Foreign []string
@@ -119,7 +120,7 @@ func (l *line) failedHolders(ctx context.Context, queue []contender) (paths []st
 		return nil, nil
 	}
 	names, _, err := l.client.Children(ctx, l.markers())
-	if err != nil && !says(ctx, err, framework.ErrNoNode) {
+	if err := unlessHidden(ctx, err); err != nil {
 		return nil, err
 	}
 	for _, name := range names {

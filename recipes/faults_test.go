@@ -216,19 +216,26 @@ func strikeEverywhere(t *testing.T, fam family, scenarios []scenario) {
 		for _, f := range faults {
 			t.Run(sc.name+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
-				steps := 0
-				for step, struck := 1, true; struck && !t.Failed(); step++ {
+				atEveryStep(t, 2, func(step int) (struck bool) {
 					inBubble(t, fam.of(func(w *world) { struck = w.strikeAt(step, sc, f) }))
-					if struck {
-						steps++
-					}
-				}
-				t.Logf("struck at %d requests", steps)
-				if steps < 2 {
-					t.Errorf("there were %d requests to strike at", steps)
-				}
+					return struck
+				})
 			})
 		}
+	}
+}
+
+// atEveryStep has strike strike at the first request, the second, and so on, as
+// long as it finds one. There must be least of them.
+func atEveryStep(t *testing.T, least int, strike func(step int) (struck bool)) {
+	t.Helper()
+	steps := 0
+	for !t.Failed() && strike(steps+1) {
+		steps++
+	}
+	t.Logf("struck at %d requests", steps)
+	if steps < least {
+		t.Errorf("there were %d requests to strike at", steps)
 	}
 }
 
@@ -250,12 +257,13 @@ func TestCauseIsNoAnswer(t *testing.T) {
 				t.Run(name+"/"+fam.name+"/"+sc.name, func(t *testing.T) {
 					t.Parallel()
 					for _, f := range cancels {
-						for step, struck := 1, true; struck && !t.Failed(); step++ {
+						atEveryStep(t, 1, func(step int) (struck bool) {
 							inBubble(t, fam.of(func(w *world) {
 								w.cause = cause
 								struck = w.strikeAt(step, sc, f)
 							}))
-						}
+							return struck
+						})
 					}
 				})
 			}

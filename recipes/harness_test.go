@@ -514,14 +514,8 @@ func (p *problems) Errorf(format string, args ...any) {
 // without a look at what is left.
 func inBubbleOf(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := embedded.Start(embedded.WithContainerInterval(1000 * time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		w := newWorld(t, srv, sessionTimeout)
-		w.srv = srv
-		defer w.closeClients()
+		w, stop := startWorld(t)
+		defer stop()
 		f(w)
 	})
 }

@@ -836,17 +836,10 @@ func TestMultiLockFaultAtEveryStep(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			steps := 0
-			for step, struck := 1, true; struck && !t.Failed(); step++ {
+			atEveryStep(t, 6, func(step int) (struck bool) {
 				inBubble(t, func(w *world) { struck = w.strikeMultiAt(step, f) })
-				if struck {
-					steps++
-				}
-			}
-			t.Logf("struck at %d requests", steps)
-			if steps < 6 {
-				t.Errorf("there were %d requests to strike at", steps)
-			}
+				return struck
+			})
 		})
 	}
 }

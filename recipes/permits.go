@@ -123,10 +123,10 @@ func (s *permits) explain(ctx context.Context) (Explanation, error) {
 	}
 	e.Dead = append(e.Dead, out.Dead...)
 	for i, name := range e.Foreign {
-		e.Foreign[i] = "locks/" + name
+		e.Foreign[i] = queueNode + "/" + name
 	}
 	for _, name := range out.Foreign {
-		e.Foreign = append(e.Foreign, "leases/"+name)
+		e.Foreign = append(e.Foreign, leasesNode+"/"+name)
 	}
 	e.Next, e.Counters = max(e.Next, out.Next), append(e.Counters, out.Counters...)
 	e.Limit, err = s.limit.now(ctx)

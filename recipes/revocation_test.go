@@ -371,14 +371,10 @@ func TestForceFaultAtEveryStep(t *testing.T) {
 		}
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			step := 0
-			for struck := true; struck && !t.Failed(); {
-				step++
+			atEveryStep(t, 4, func(step int) (struck bool) {
 				inBubble(t, func(w *world) { struck = w.forceWithFault(step, f) })
-			}
-			if step < 5 {
-				t.Errorf("there were %d requests to strike at", step-1)
-			}
+				return struck
+			})
 		})
 	}
 }

@@ -78,15 +78,8 @@ func (s *SequenceIDs) Next(ctx context.Context) (int64, error) {
 		return 0, s.err
 	}
 	n, err := s.next(ctx)
-	switch {
-	case ctx.Err() == nil:
-	case err == nil:
-		err = ended(ctx)
-	default:
-		err = withContext(ctx, err)
-	}
 	if err != nil {
-		return 0, fmt.Errorf("recipes: next of %s: %w", s.root.path, bare{err})
+		return 0, fmt.Errorf("recipes: next of %s: %w", s.root.path, bare{withContext(ctx, err)})
 	}
 	return n, nil
 }

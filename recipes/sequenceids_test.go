@@ -1,7 +1,6 @@
 package recipes_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -236,32 +235,6 @@ func TestSequenceIDsExhausted(t *testing.T) {
 		}
 		n, err = s.Next(w.ctx)
 		wantErr(t, fmt.Sprintf("Next: %d", n), err, recipes.ErrExhausted)
-	})
-}
-
-func TestSequenceIDsRefusals(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(w *world) {
-		c := w.client()
-		done, cancel := context.WithCancel(w.ctx)
-		cancel()
-		log := w.requests(isWork)
-		for name, tc := range map[string]struct {
-			s   *recipes.SequenceIDs
-			ctx context.Context
-			err error
-		}{
-			"bad path":  {recipes.NewSequenceIDs(c, "x"), w.ctx, framework.ErrInvalidPath},
-			"root":      {recipes.NewSequenceIDs(c, "/"), w.ctx, framework.ErrInvalidPath},
-			"no client": {recipes.NewSequenceIDs(nil, idsRoot), w.ctx, framework.ErrInvalidOption},
-			"done":      {recipes.NewSequenceIDs(c, idsRoot), done, context.Canceled},
-		} {
-			_, err := tc.s.Next(tc.ctx)
-			wantErr(t, name, err, tc.err)
-		}
-		if ops := log.ops(); len(ops) > 0 {
-			t.Errorf("requests were sent: %v", ops)
-		}
 	})
 }
 

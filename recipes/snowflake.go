@@ -71,12 +71,8 @@ const defaultLead = 5 * time.Second
 func NewSnowflake(workers *WorkerIDs, opts ...SnowflakeOption) *Snowflake {
 	g := &Snowflake{workers: workers, lead: defaultLead}
 	g.working, g.stop = context.WithCancel(context.Background())
-	for i, o := range opts {
-		if o == nil {
-			g.err = fmt.Errorf("%w: option %d is nil", framework.ErrInvalidOption, i)
-			continue
-		}
-		o(g)
+	if err := apply(g, opts); err != nil {
+		g.err = err
 	}
 	switch {
 	case workers == nil:

@@ -130,10 +130,7 @@ func (w *WorkerIDs) take(ctx context.Context, session *framework.Session, s *sur
 		}
 		s.used[n], s.taken[n] = struct{}{}, struct{}{} // by another
 	}
-	if fresh > 0 || len(candidates) > 0 {
-		return nil, fmt.Errorf("%w: others were faster", errAgain)
-	}
-	if len(s.unusable) < len(s.freeUsed()) {
+	if fresh > 0 || len(candidates) > 0 || len(s.unusable) < len(s.freeUsed()) {
 		return nil, fmt.Errorf("%w: others were faster", errAgain)
 	}
 	return nil, &NoWorkerSlotError{

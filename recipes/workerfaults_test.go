@@ -34,16 +34,10 @@ func TestWorkerIDFaultAtEveryStep(t *testing.T) {
 		for _, f := range faults {
 			t.Run(sc.name+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
-				steps := 0
-				for step, struck := 1, true; struck && !t.Failed(); step++ {
+				atEveryStep(t, 8, func(step int) (struck bool) {
 					inIDBubble(t, func(w *world) { struck = w.strikeClaim(step, sc, f) })
-					if struck {
-						steps++
-					}
-				}
-				if steps < 8 {
-					t.Errorf("there were %d requests to strike at", steps)
-				}
+					return struck
+				})
 			})
 		}
 	}
@@ -151,16 +145,10 @@ func TestSnowflakeFaultAtEveryStep(t *testing.T) {
 		for _, f := range faults {
 			t.Run(name+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
-				steps := 0
-				for step, struck := 1, true; struck && !t.Failed(); step++ {
+				atEveryStep(t, 12, func(step int) (struck bool) {
 					inIDBubble(t, func(w *world) { struck = w.strikeSnowflake(step, f, sc) })
-					if struck {
-						steps++
-					}
-				}
-				if steps < 12 {
-					t.Errorf("there were %d requests to strike at", steps)
-				}
+					return struck
+				})
 			})
 		}
 	}

@@ -36,17 +36,11 @@ func newWorkerSettings(opts []WorkerOption) workerSettings {
 		layout: DefaultLayout(), preferred: -1, owner: string(hostAndPID()),
 		window: defaultWindow, maxSkew: defaultMaxSkew, wall: time.Now,
 	}
-	for i, o := range opts {
-		if o == nil {
-			s.err = fmt.Errorf("%w: option %d is nil", framework.ErrInvalidOption, i)
-			continue
-		}
-		o(&s)
-	}
+	nilOption := apply(&s, opts)
 	if !s.ranged {
 		s.last = s.layout.Workers() - 1
 	}
-	s.err = errors.Join(s.err, s.validate())
+	s.err = errors.Join(s.err, nilOption, s.validate())
 	return s
 }
 
