@@ -233,7 +233,9 @@ func TestGeneratorAndLockAtOnce(t *testing.T) {
 					_, err := make(c, at).Next(w.ctx)
 					w.settle() // what it does behind the answer may be struck, too
 					stop()
-					_ = leases.Release()
+					if err := leases.Release(); err != nil {
+						t.Errorf("%s at %s, step %d: %v", kind, at, step, err)
+					}
 					if struck && err == nil && lockErr == nil {
 						t.Errorf("%s at %s, step %d: neither has seen the other", kind, at, step)
 					}

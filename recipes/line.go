@@ -200,7 +200,7 @@ func (l *line) join(ctx context.Context) (*place, []string, error) {
 func (l *line) stepIn(ctx context.Context, opts ...framework.CreateOption) (*place, []string, error) {
 	var children []string
 	opts = append(opts, framework.WithMode(framework.EphemeralSequential), framework.Protected(),
-		framework.WithLabelledParent(l.lock, lockRoot.mark("")), framework.Siblings(&children))
+		framework.WithLabelledParent(l.lock, lockMark), framework.Siblings(&children))
 	c, err := l.client.Create(ctx, framework.JoinPath(l.path, l.rule.label), l.settings.data, opts...)
 	if err != nil {
 		return nil, nil, withContext(ctx, err)

@@ -27,6 +27,8 @@ const (
 
 const rootMark = "baton:"
 
+var lockMark = lockRoot.mark("")
+
 // parseRoot reads a root's data. t is "" if that has no type.
 func parseRoot(data []byte) (t rootType, rest []byte) {
 	marked, ok := bytes.CutPrefix(data, []byte(rootMark))

@@ -191,7 +191,9 @@ func TestServersRestart(t *testing.T) {
 	r.eventually("the connection is gone", func() bool { return !r.connected() })
 	id = r.id(id) // of what is reserved
 	for _, session := range srv.Sessions() {
-		_ = srv.ExpireSession(session.ID)
+		if err := srv.ExpireSession(session.ID); err != nil {
+			t.Error(err)
+		}
 	}
 	id = r.id(id)
 	srv.Refuse(false)
