@@ -127,6 +127,7 @@ func (c *conn) run() {
 	go func() {
 		defer close(writing)
 		c.write()
+		c.srv.forget(c) // before the client sees the end, so that it may count connections
 		c.nc.Close()
 	}()
 	err := c.serve()
@@ -145,7 +146,6 @@ func (c *conn) run() {
 	c.close(err.Error())
 	<-writing
 	c.srv.cfg.logger.Info("connection closed", "session", hex(c.sid.Load()), "reason", c.reason)
-	c.srv.forget(c)
 }
 
 var (

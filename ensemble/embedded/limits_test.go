@@ -3,7 +3,9 @@ package embedded_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -24,6 +26,47 @@ func TestMaxConnections(t *testing.T) {
 			t.Errorf("log: %s", j)
 		}
 	})
+}
+
+// An attended listener's connections do something just before they close.
+type attended struct {
+	net.Listener
+	closing func()
+}
+
+func (l attended) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return attendedConn{nc, l.closing}, err
+}
+
+type attendedConn struct {
+	net.Conn
+	closing func()
+}
+
+func (c attendedConn) Close() error {
+	c.closing()
+	return c.Conn.Close()
+}
+
+// A client that has seen the end of a connection finds its place free.
+func TestEndedConnectionHasNoPlace(t *testing.T) {
+	srv := start(t, embedded.WithMaxConnections(1))
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	var once sync.Once
+	var another string
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = srv.Serve(attended{l, func() { once.Do(func() { another = ask(dialPipe(srv)(), "ruok") }) }})
+	})
+	if got := ask(must(net.Dial("tcp", l.Addr().String())), "ruok"); got != "imok" {
+		t.Errorf("ruok: %q", got)
+	}
+	srv.Close()
+	wg.Wait()
+	if another != "imok" {
+		t.Errorf("ruok, while the connection before is being closed: %q", another)
+	}
 }
 
 func TestMaxSessions(t *testing.T) {

@@ -41,7 +41,7 @@ type Server struct {
 	net       sync.Mutex
 	closed    bool
 	conns     map[*conn]struct{}
-	listeners map[net.Listener]struct{}
+	listeners map[*net.Listener]struct{} // by address: a value may not be comparable
 
 	// mu guards what the server knows. Frames are queued with it held, so that
 	// each client sees replies and events in the order of the transactions.
@@ -73,7 +73,7 @@ func Start(opts ...Option) (*Server, error) {
 		backlog:      newBacklog(cfg.maxQueue.total),
 		closing:      make(chan struct{}),
 		conns:        make(map[*conn]struct{}),
-		listeners:    make(map[net.Listener]struct{}),
+		listeners:    make(map[*net.Listener]struct{}),
 		tree:         newTree(),
 		sessions:     make(map[int64]*session),
 		nextSession:  firstSessionID(),
@@ -98,7 +98,7 @@ func (s *Server) Close() error {
 		close(s.closing)
 	}
 	for l := range s.listeners {
-		l.Close()
+		(*l).Close()
 	}
 	for c := range s.conns {
 		c.close("server closed")
@@ -146,12 +146,12 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
-	if err := s.own(l); err != nil {
+	if err := s.own(&l); err != nil {
 		return nil, err
 	}
 	go func() {
 		defer s.wg.Done()
-		if err := s.acceptAll(l); !errors.Is(err, ErrClosed) {
+		if err := s.acceptAll(&l); !errors.Is(err, ErrClosed) {
 			s.cfg.logger.Error("no more connections are accepted", "address", l.Addr(), "error", err)
 		}
 	}()
@@ -161,11 +161,11 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 // Serve accepts connections from l until the server or l is closed. It closes
 // l. It blocks meanwhile; the error is [ErrClosed] if the server was closed.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.own(l); err != nil {
+	if err := s.own(&l); err != nil {
 		return err
 	}
 	defer s.wg.Done()
-	return s.acceptAll(l)
+	return s.acceptAll(&l)
 }
 
 // Serve starts a server and has it serve l, for a process that is nothing else,
@@ -183,11 +183,11 @@ func Serve(l net.Listener, opts ...Option) error {
 }
 
 // own takes l over and counts the goroutine that will accept from it.
-func (s *Server) own(l net.Listener) error {
+func (s *Server) own(l *net.Listener) error {
 	s.net.Lock()
 	defer s.net.Unlock()
 	if s.closed {
-		l.Close()
+		(*l).Close()
 		return ErrClosed
 	}
 	s.listeners[l] = struct{}{}
@@ -195,20 +195,20 @@ func (s *Server) own(l net.Listener) error {
 	return nil
 }
 
-func (s *Server) acceptAll(l net.Listener) error {
+func (s *Server) acceptAll(l *net.Listener) error {
 	defer func() {
-		l.Close()
+		(*l).Close()
 		s.net.Lock()
 		delete(s.listeners, l)
 		s.net.Unlock()
 	}()
 	for {
-		nc, err := l.Accept()
+		nc, err := (*l).Accept()
 		switch {
 		case err != nil && s.isClosed():
 			return ErrClosed
 		case passing(err):
-			s.cfg.logger.Warn("no connection is accepted for a while", "address", l.Addr(), "error", err)
+			s.cfg.logger.Warn("no connection is accepted for a while", "address", (*l).Addr(), "error", err)
 			s.pause(acceptPause)
 		case err != nil:
 			return err

@@ -34,6 +34,10 @@ var words = map[string]func(s *Server, c *conn, b *strings.Builder){
 	"wchp": (*Server).wchp,
 }
 
+// wordPiece is how many bytes of an answer a real server sends, and counts, at
+// a time.
+const wordPiece = 8192
+
 // word answers a four-letter word, if that is what the client has sent.
 func (c *conn) word() bool {
 	four, err := c.in.Peek(4)
@@ -49,7 +53,9 @@ func (c *conn) word() bool {
 	var b strings.Builder
 	answer(c.srv, c, &b)
 	c.out.push([]byte(b.String()), false)
-	c.sent()
+	for range max(1, (b.Len()+wordPiece-1)/wordPiece) {
+		c.sent()
+	}
 	return true
 }
 

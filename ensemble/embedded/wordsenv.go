@@ -42,7 +42,7 @@ func (s *Server) port() int {
 	s.net.Lock()
 	defer s.net.Unlock()
 	for l := range s.listeners {
-		if addr, ok := l.Addr().(*net.TCPAddr); ok {
+		if addr, ok := (*l).Addr().(*net.TCPAddr); ok {
 			return addr.Port
 		}
 	}
