@@ -78,3 +78,27 @@ func ExampleWithWaitListener() {
 	// 1 ahead, behind web-3
 	// granted
 }
+
+func ExampleWorkerExplanation_String() {
+	claimed := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	fmt.Print(recipes.WorkerExplanation{
+		Path: "/app/ids/orders", Exists: true, Layout: recipes.DefaultLayout(), Session: 0x1000dca4b310001, Last: 1023,
+		Slots: []recipes.WorkerSlot{
+			{
+				Number: 17, Owner: "web-3:4711", Generation: 7, ReservedUntil: claimed.Add(time.Hour),
+				Claims: []recipes.Participant{{
+					Name: "_c_8f8a-worker-17", Data: []byte("web-3:4711"), SessionID: 0x1000dca4b310001, Token: 0x2a, Since: claimed, Holder: true,
+				}},
+			},
+			{Number: 18, Owner: "web-4:4711", Generation: 2, ReservedUntil: claimed},
+			{Number: 19, Problem: fmt.Errorf("%w: /app/ids/orders/slots/19: it holds \"x\", which is no worker's slot", recipes.ErrCorrupt)},
+		},
+		Foreign: []string{"slots/old"},
+	})
+	// Output:
+	// worker numbers /app/ids/orders: of 0 to 1023, 1 are in use, 1022 free, 1 cannot be used
+	// layout: 1·41·10·12 of 1ms since 2025-01-01T00:00:00Z
+	// problem: number 19: corrupt data: /app/ids/orders/slots/19: it holds "x", which is no worker's slot
+	// in use: number 17, by "web-3:4711", session 0x1000dca4b310001, since 2026-05-04T03:02:01Z, this client, claim 7 of it, reserved up to 2026-05-04T04:02:01.000Z
+	// foreign: "slots/old", ignored: it takes no part in the numbers
+}

@@ -24,7 +24,7 @@ func (w *world) explain(m *recipes.InterProcessMutex) recipes.Explanation {
 	return e
 }
 
-func wantText(t testing.TB, e recipes.Explanation, lines ...string) {
+func wantText(t testing.TB, e fmt.Stringer, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
 		if !strings.Contains(e.String(), line) {

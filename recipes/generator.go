@@ -53,6 +53,11 @@ func (r *generatorRoot) read(ctx context.Context, first any) (rootState, error) 
 		}
 		return rootState{}, err
 	}
+	return r.parse(data, stat)
+}
+
+// parse reads the root's node, and refuses one that is not this generator's.
+func (r *generatorRoot) parse(data []byte, stat framework.Stat) (rootState, error) {
 	t, rest := parseRoot(data)
 	switch {
 	case t != r.t && t != "":
@@ -81,7 +86,7 @@ func (r *generatorRoot) open(ctx context.Context, first any) error {
 	switch {
 	case root == nil:
 		_, err = r.client.Create(ctx, r.path, r.encode(first), framework.WithParents(), framework.Idempotent())
-	case isBlank(root):
+	case isBlank(root.Data, root.Stat):
 		_, err = r.client.Set(ctx, r.path, r.encode(first), root.Stat.Version, framework.Idempotent())
 	default:
 		r.checked.Store(true)
@@ -99,8 +104,8 @@ func (r *generatorRoot) open(ctx context.Context, first any) error {
 
 // isBlank reports whether a node was made by hand, or as a parent, and never
 // written to: so no generator has ever rested on it.
-func isBlank(n *framework.Ancestor) bool {
-	return len(n.Data) == 0 && n.Stat.Version == 0 && n.Stat.EphemeralOwner == 0
+func isBlank(data []byte, stat framework.Stat) bool {
+	return len(data) == 0 && stat.Version == 0 && stat.EphemeralOwner == 0
 }
 
 // apart refuses a root that lies in another recipe's or has one in it, and

@@ -263,10 +263,10 @@ func (w *WorkerIDs) readSlot(ctx context.Context, number int) (view *slotView, p
 	}
 	s, err := decodeSlot(data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err), nil
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, w.client.ServerPath(path), err), nil
 	}
 	if ahead := time.UnixMilli(s.high).Sub(w.clock.wall()); ahead > farAhead+w.settings.window {
-		return nil, fmt.Errorf("%s: time is reserved up to %s", path, clockText(time.UnixMilli(s.high))), nil
+		return nil, fmt.Errorf("%s: time is reserved up to %s", w.client.ServerPath(path), clockText(time.UnixMilli(s.high))), nil
 	}
 	return &slotView{slot: s, version: stat.Version}, nil, nil
 }

@@ -53,16 +53,25 @@ func (w *WorkerIDs) enterRoot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var text layoutText
-	if err := w.root.decode(state.data, &text); err != nil {
-		return err
-	}
-	theirs, err := text.layout()
+	theirs, err := w.decodeLayout(state)
 	if err != nil {
-		return w.root.corrupt(state.data, err.Error())
+		return err
 	}
 	if !theirs.Equal(mine) {
 		return fmt.Errorf("%w: it is for IDs of %v, and this process's are of %v", ErrOtherLayout, theirs, mine)
 	}
 	return nil
+}
+
+// decodeLayout reads the layout that the root holds.
+func (w *WorkerIDs) decodeLayout(state rootState) (Layout, error) {
+	var text layoutText
+	if err := w.root.decode(state.data, &text); err != nil {
+		return Layout{}, err
+	}
+	l, err := text.layout()
+	if err != nil {
+		return Layout{}, w.root.corrupt(state.data, err.Error())
+	}
+	return l, nil
 }
