@@ -130,7 +130,10 @@ func (r *generatorRoot) apart(ctx context.Context) (*framework.Ancestor, error) 
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, r.owns)
-	s := search{client: r.client, own: own, t: r.t, locks: true}
+	// A lock that came after the generator was refused. What it may have left
+	// keeps no generator from going on.
+	t, _ := parseRoot(nodes[0].Data)
+	s := search{client: r.client, own: own, t: r.t, locks: true, inUse: t == r.t}
 	return &nodes[0], s.below(ctx, strangers(r.path, names))
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,13 +111,42 @@ func TestLockAfterGenerator(t *testing.T) {
 						}
 						_, err := w.fresh().Acquire(w.ctx)
 						wantWrongRoot(t, err, root, at)
-						if _, err := g.Next(w.ctx); err != nil {
-							t.Errorf("afterwards: %v", err)
+						for name, g := range map[string]counter{"the same": g, "another": make(w.client(), at)} {
+							if _, err := g.Next(w.ctx); err != nil {
+								t.Errorf("afterwards, %s: %v", name, err)
+							}
+						}
+						_, name := framework.SplitPath(root)
+						if where == "above" && slices.Contains(w.children(w.client(), at), name) {
+							t.Errorf("the lock that was refused has left %s", root)
 						}
 					}))
 				})
 			}
 		}
+	}
+}
+
+// A lock's root in a generator's is in nobody's way, unless the lock is in use:
+// as it came later, nobody can have got it.
+func TestGeneratorAboveLeftOver(t *testing.T) {
+	t.Parallel()
+	for kind, make := range roots() {
+		inBubble(t, func(w *world) {
+			c := w.client()
+			next := func() error { _, err := make(c, "/ids").Next(w.ctx); return err }
+			if err := next(); err != nil {
+				t.Fatal(err)
+			}
+			w.write(c, "/ids/a/lock", "baton:lock\n")
+			w.write(c, "/ids/semaphore", "baton:lock\n")
+			w.put(c, "/ids/semaphore/locks")
+			if err := next(); err != nil {
+				t.Errorf("%s, with a lock's empty root: %v", kind, err)
+			}
+			w.put(c, "/ids/a/lock/lock-0000000000")
+			wantWrongRoot(t, next(), "/ids", "/ids/a/lock")
+		})
 	}
 }
 

@@ -89,7 +89,7 @@ func TestLostReplyOfGrant(t *testing.T) {
 						creates++
 					}
 				}
-				if creates != 2 { // the first has found no parent
+				if creates != 3 { // the first two have found no parent
 					t.Errorf("it joined the line with %d creates", creates)
 				}
 				w.releaseAll(leases)

@@ -173,13 +173,22 @@ func (l *line) attempt(ctx context.Context, asked time.Time, try bool, join join
 }
 
 // join makes a node and lists the children of the line's root, in one round
-// trip. If it is the line's first, it looks for other recipes above and below.
+// trip. If it is the line's first, it looks for other recipes above and below;
+// if there is no root yet, before it makes one: so that a lock in a wrong place
+// does not put a root there.
 func (l *line) join(ctx context.Context) (*place, []string, error) {
+	parents := framework.WithLabelledParent(l.lock, lockMark)
 	if l.checked.Load() {
-		return l.stepIn(ctx)
+		return l.stepIn(ctx, parents)
 	}
 	var above []framework.Ancestor
 	p, children, err := l.stepIn(ctx, framework.WithAncestors(&above))
+	if says(ctx, err, framework.ErrNoNode) {
+		if err := l.checkAbove(ctx); err != nil {
+			return nil, nil, withContext(ctx, err)
+		}
+		p, children, err = l.stepIn(ctx, framework.WithAncestors(&above), parents)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -199,8 +208,7 @@ func (l *line) join(ctx context.Context) (*place, []string, error) {
 // stepIn is join without the look around.
 func (l *line) stepIn(ctx context.Context, opts ...framework.CreateOption) (*place, []string, error) {
 	var children []string
-	opts = append(opts, framework.WithMode(framework.EphemeralSequential), framework.Protected(),
-		framework.WithLabelledParent(l.lock, lockMark), framework.Siblings(&children))
+	opts = append(opts, framework.WithMode(framework.EphemeralSequential), framework.Protected(), framework.Siblings(&children))
 	c, err := l.client.Create(ctx, framework.JoinPath(l.path, l.rule.label), l.settings.data, opts...)
 	if err != nil {
 		return nil, nil, withContext(ctx, err)

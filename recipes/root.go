@@ -91,6 +91,7 @@ type search struct {
 	own    string // as the servers know it
 	t      rootType
 	locks  bool // look for locks as well as for generators
+	inUse  bool // for those only that have contenders
 }
 
 // below returns an error if one of paths, or of what lies below them, is
@@ -134,7 +135,7 @@ func (s *search) look(ctx context.Context, path string) ([]string, error) {
 	if err != nil {
 		return nil, unlessHidden(ctx, err)
 	}
-	if t, _ := parseRoot(data); t.isGenerator() || s.locks && t == lockRoot {
+	if t, _ := parseRoot(data); t.isGenerator() || t == lockRoot && s.locks && !s.inUse {
 		return nil, wrongRoot(s.own, s.t, s.client.ServerPath(path), t)
 	}
 	return s.list(ctx, path, stat)
@@ -211,6 +212,16 @@ func (l *line) checkRoot(ctx context.Context, nodes []framework.Ancestor, childr
 	}
 	l.checked.Store(true)
 	return nil
+}
+
+// checkAbove refuses a lock whose root, which is not there, would lie in a
+// generator's.
+func (l *line) checkAbove(ctx context.Context) error {
+	nodes, err := l.client.Ancestors(ctx, l.lock)
+	if err != nil {
+		return err
+	}
+	return generatorAbove(l.client.ServerPath(l.lock), lockRoot, nodes)
 }
 
 // besideLine returns what lies in the lock's root beside the line, if the line

@@ -24,6 +24,9 @@ type WorkerExplanation struct {
 	// Exists says that there is such a node. Without it all numbers are free: the
 	// first claim makes it.
 	Exists bool
+	// Problem is why nobody can claim a number, an [ErrWrongRoot], nil if there is
+	// no such reason. Those who have claimed one are not concerned.
+	Problem error
 	// Layout is that of the root's IDs, the zero value if none is written there
 	// yet.
 	Layout Layout
@@ -70,7 +73,8 @@ func (s WorkerSlot) InUse() bool { return len(s.Claims) > 0 }
 // [ErrWrongRoot].
 //
 // It blocks until a server has answered, as the client's retry policy says. It
-// costs four reads, and two for each number that is in use or ever was, up to a
+// costs four reads, those of a first claim that see whether the root is apart
+// from others, and two for each number that is in use or ever was, up to a
 // thousand. What it returns is what the server that the client is connected to
 // knows.
 func (w *WorkerIDs) Explain(ctx context.Context) (WorkerExplanation, error) {
@@ -108,6 +112,12 @@ func (w *WorkerIDs) explain(ctx context.Context) (WorkerExplanation, error) {
 		if e.Layout, err = w.decodeLayout(state); err != nil {
 			return e, err
 		}
+	}
+	switch _, err := w.root.apart(ctx); {
+	case says(ctx, err, ErrWrongRoot):
+		e.Problem = err
+	case err != nil:
+		return e, err
 	}
 	if err := w.strangersInto(ctx, &e); err != nil {
 		return e, err
@@ -227,6 +237,9 @@ func (e WorkerExplanation) String() string {
 	fmt.Fprintf(&b, "worker numbers %s: %s\n", e.Path, e.summary())
 	if e.Layout != (Layout{}) {
 		fmt.Fprintf(&b, "layout: %v\n", e.Layout)
+	}
+	if e.Problem != nil {
+		fmt.Fprintf(&b, "problem: no number can be claimed: %s\n", bare{e.Problem})
 	}
 	e.list(&b, "problem", func(s WorkerSlot) string {
 		if s.Problem == nil {

@@ -118,6 +118,12 @@ func TestWorkerIDExplainProblems(t *testing.T) {
 			w.Errorf("number 2: %v", w.slotOf(e, 2).Problem)
 		}
 		wantText(t, e, "of 0 to 4, 2 are in use, 1 free, 2 cannot be used\n")
+		w.put(c, idRoot+"/lock/lock-0000000000")
+		e = w.explainWorkers(ids)
+		if !errors.Is(e.Problem, recipes.ErrWrongRoot) {
+			w.Errorf("a lock in the root: %v", e.Problem)
+		}
+		wantText(t, e, "problem: no number can be claimed: wrong root: ", idRoot+"/lock\", the root of a lock")
 		w.let(id)
 	})
 }
