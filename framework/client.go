@@ -110,6 +110,12 @@ func (c *Client) State() State {
 	return c.core.state
 }
 
+// ConnectionError returns why the last connection broke or could not be made,
+// nil while there is one, and before the first was tried. It does not block.
+// Errors of operations that waited for a connection in vain have it already; it
+// is for a service's health report.
+func (c *Client) ConnectionError() error { return c.core.lastFailure() }
+
 // OnState calls f for every state from now on, in order and leaving none out,
 // on a goroutine of its own: f may block, and call the client. It is not told the
 // present state: register before [Client.Start] to miss none. The returned

@@ -3,6 +3,7 @@ package framework_test
 import (
 	"context"
 	"errors"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +65,31 @@ func TestStartTwice(t *testing.T) {
 			t.Fatal("Go after Close")
 		}
 		c.OnState(func(framework.StateChange) { t.Error("a state after Close") })()
+	})
+}
+
+func TestConnectionError(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *embedded.Server) {
+		srv.Refuse(true)
+		c := newClient(t, srv)
+		synctest.Wait()
+		if err := c.ConnectionError(); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("with all connections refused: %v", err)
+		}
+		srv.Refuse(false)
+		if err := c.WaitConnected(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.ConnectionError(); err != nil {
+			t.Errorf("connected: %v", err)
+		}
+		srv.Refuse(true)
+		srv.DropConnections()
+		synctest.Wait()
+		if err := c.ConnectionError(); err == nil {
+			t.Error("no reason after the connection was dropped")
+		}
+		srv.Refuse(false)
 	})
 }
 

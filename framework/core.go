@@ -193,12 +193,21 @@ func (k *core) connected(ctx context.Context, only *Session) (*conn, error) {
 
 // noConnection adds to err why there is no connection, if that is known.
 func (k *core) noConnection(err error) error {
+	failure := k.lastFailure()
+	if failure == nil {
+		return err
+	}
+	return fmt.Errorf("%w; the last connection failed: %w", err, failure)
+}
+
+// lastFailure returns why the last connection failed, nil while there is one.
+func (k *core) lastFailure() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failure == nil {
-		return err
+		return nil
 	}
-	return fmt.Errorf("%w; the last connection failed: %w", err, reason{k.failure})
+	return reason{k.failure}
 }
 
 // current returns the present connection, and a channel that is closed when
