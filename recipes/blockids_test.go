@@ -212,7 +212,7 @@ func TestBlockIDsLostReply(t *testing.T) {
 						mine = w.clients[0]
 					}
 					third := w.blocks(recipes.WithBlockSize(2, 2))
-					w.loseOnce(mine, func() { ns.take(w.ctx, third, others) })
+					w.loseOnce(mine, op("setData"), func() { ns.take(w.ctx, third, others) })
 					var err error
 					if closes {
 						err = a.Close()
@@ -242,11 +242,11 @@ func (s blockState) size() (n int64) {
 	return n
 }
 
-// loseOnce loses the reply to the next setData of a client, and then runs f
+// loseOnce loses the reply to the next such request of a client, and then runs f
 // before that client is back.
-func (w *world) loseOnce(c *framework.Client, f func()) {
+func (w *world) loseOnce(c *framework.Client, match matcher, f func()) {
 	var once sync.Once
-	w.srv.OnReply(of(c, op("setData")).verdict(func() embedded.Verdict {
+	w.srv.OnReply(of(c, match).verdict(func() embedded.Verdict {
 		v := embedded.Pass
 		once.Do(func() {
 			v = embedded.Cut
