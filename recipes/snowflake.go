@@ -18,6 +18,9 @@ import (
 // rise, each call's being larger than those of all calls that had returned before it
 // began.
 //
+// Beyond that are the copy of a machine that runs on beside it, and servers that were
+// restored from a backup: docs/ids.md says what remains then.
+//
 // All methods are safe for concurrent use.
 type Snowflake struct {
 	workers *WorkerIDs
@@ -125,13 +128,14 @@ func (g *Snowflake) Worker() *WorkerID {
 //     after the clock was set back, or because the number's last owner has crashed
 //     and had time reserved.
 //
-// It fails, besides with ctx, with [ErrLost] if the number was lost and the
+// It fails, besides with ctx, as [WorkerIDs.Claim] does, while it claims a number;
+// with [ErrLost] if the number was lost and the
 // reserved time is over, unless [WithReclaim] is set; with [ErrClockBehind] if the
 // clock was set back by so much that it would have to wait longer than the lead
 // and a window; with [ErrClockSkew] if the clock is off the servers' and
 // the reserved time over; with [ErrEpochExhausted] at the layout's end; and with
 // [ErrReleased] after Close. An error is not for ever, except for ErrLost,
-// ErrReleased and [ErrClosed].
+// ErrReleased, [ErrClosed] and that of an option.
 //
 // If more time has passed than the process's monotonic clock knows of, by a second or
 // more, the machine was asleep, or is the copy of one that runs elsewhere, with the
@@ -228,7 +232,6 @@ func (g *Snowflake) await(ctx context.Context, s *span, glance glance) error {
 			clockText(s.layout.at(glance.now)), clockText(s.layout.at(int64(state>>bits))), g.lead)
 	}
 	if wait > g.lead+g.workers.settings.window { // more than a crash's leftover
-
 		return behind()
 	}
 	t := time.NewTimer(wait)
