@@ -45,17 +45,23 @@ type Snowflake struct {
 }
 
 // A SnowflakeOption changes one setting of a [Snowflake].
-type SnowflakeOption func(*Snowflake)
+type SnowflakeOption func(*snowflakeSettings)
+
+type snowflakeSettings struct {
+	lead    time.Duration
+	reclaim bool
+	err     error
+}
 
 // WithMaxLead sets how far ahead of this process's clock an ID's time may be, 5 s
 // unless set: what a burst beyond the layout's rate may borrow, and what remains
 // possible when the clock is set back. At the limit Next waits, see there.
 func WithMaxLead(d time.Duration) SnowflakeOption {
-	return func(g *Snowflake) {
+	return func(s *snowflakeSettings) {
 		if d < 0 || d > time.Hour {
-			g.err = fmt.Errorf("%w: a lead of %v, want up to an hour", framework.ErrInvalidOption, d)
+			s.err = fmt.Errorf("%w: a lead of %v, want up to an hour", framework.ErrInvalidOption, d)
 		}
-		g.lead = d
+		s.lead = d
 	}
 }
 
@@ -63,7 +69,7 @@ func WithMaxLead(d time.Duration) SnowflakeOption {
 // and go on with that, instead of failing with [ErrLost] when its reserved time is
 // over.
 func WithReclaim() SnowflakeOption {
-	return func(g *Snowflake) { g.reclaim = true }
+	return func(s *snowflakeSettings) { s.reclaim = true }
 }
 
 const defaultLead = 5 * time.Second
@@ -72,18 +78,17 @@ const defaultLead = 5 * time.Second
 // when it is first asked for an ID. It does no I/O; an option that makes no sense
 // is reported by the first call that would do some.
 func NewSnowflake(workers *WorkerIDs, opts ...SnowflakeOption) *Snowflake {
-	g := &Snowflake{workers: workers, lead: defaultLead}
+	s := snowflakeSettings{lead: defaultLead}
+	nilOption := apply(&s, opts)
+	g := &Snowflake{workers: workers, lead: s.lead, reclaim: s.reclaim}
 	g.working, g.stop = context.WithCancel(context.Background())
-	if err := apply(g, opts); err != nil {
-		g.err = err
-	}
-	switch {
+	switch err := errors.Join(s.err, nilOption); {
 	case workers == nil:
 		g.err = fmt.Errorf("recipes: snowflake: %w: worker IDs are nil", framework.ErrInvalidOption)
 	case workers.err != nil:
 		g.err = workers.err
-	case g.err != nil:
-		g.err = fmt.Errorf("recipes: snowflake %q: %w", workers.Root(), g.err)
+	case err != nil:
+		g.err = fmt.Errorf("recipes: snowflake %q: %w", workers.Root(), err)
 	}
 	return g
 }
