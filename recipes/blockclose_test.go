@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -35,5 +36,30 @@ func TestBlockIDsCloseWithoutServers(t *testing.T) {
 		other := w.blocks()
 		ns.want(w.ctx, other, 50)
 		w.closeBlocks(other)
+	})
+}
+
+// A generator that was closed says so, and not that its client was.
+func TestClosedGenerators(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		c := w.client()
+		blocks, ids := recipes.NewBlockIDs(c, "/blocks"), recipes.NewSnowflake(recipes.NewWorkerIDs(c, idRoot))
+		for name, g := range map[string]struct {
+			next  func() error
+			close func() error
+		}{
+			"blocks":    {func() error { _, err := blocks.Next(w.ctx); return err }, blocks.Close},
+			"snowflake": {func() error { _, err := ids.Next(w.ctx); return err }, ids.Close},
+		} {
+			if err := errors.Join(g.next(), g.close()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			err := g.next()
+			wantErr(t, name, err, recipes.ErrClosed, recipes.ErrReleased)
+			if err != nil && !strings.HasSuffix(err.Error(), ": the generator was closed") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	})
 }

@@ -134,13 +134,13 @@ func (g *Snowflake) Worker() *WorkerID {
 //     and had time reserved.
 //
 // It fails, besides with ctx, as [WorkerIDs.Claim] does, while it claims a number;
-// with [ErrLost] if the number was lost and the
-// reserved time is over, unless [WithReclaim] is set; with [ErrClockBehind] if the
-// clock was set back by so much that it would have to wait longer than the lead
-// and a window; with [ErrClockSkew] if the clock is off the servers' and
-// the reserved time over; with [ErrEpochExhausted] at the layout's end; and with
-// [ErrReleased] after Close. An error is not for ever, except for ErrLost,
-// ErrReleased, [ErrClosed] and that of an option.
+// with [ErrLost] if the number was lost and the reserved time is over, unless
+// [WithReclaim] is set; with [ErrClockBehind] if the clock was set back by so much
+// that it would have to wait longer than the lead and a window; with [ErrClockSkew]
+// if the clock is off the servers' and the reserved time over; with
+// [ErrEpochExhausted] at the layout's end; with [ErrClosed], which is [ErrReleased]
+// too, after Close. An error is not for ever, except for ErrLost, ErrClosed and that
+// of an option.
 //
 // If more time has passed than the process's monotonic clock knows of, by a second or
 // more, the machine was asleep, or is the copy of one that runs elsewhere, with the
@@ -162,7 +162,7 @@ func (g *Snowflake) Next(ctx context.Context) (ID, error) {
 // returns none.
 func (g *Snowflake) NextN(ctx context.Context, n int) ([]ID, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("recipes: %w: %d IDs", framework.ErrInvalidOption, n)
+		return nil, g.failed(fmt.Errorf("%w: %d IDs, want 0 or more", framework.ErrInvalidOption, n))
 	}
 	var ids []ID
 	for len(ids) < n {
@@ -276,8 +276,6 @@ func (g *Snowflake) Close() error {
 	})
 	return g.outcome
 }
-
-var errGeneratorClosed = fmt.Errorf("%w: the generator was closed", ErrReleased)
 
 // isLoss reports whether err says that nothing more can be reserved by a claim.
 func isLoss(err error) bool {
