@@ -276,7 +276,7 @@ func TestBlockIDsCorrupt(t *testing.T) {
 	t.Parallel()
 	const mark = "baton:block-ids\n"
 	for _, data := range []string{
-		"7", "\x00\x00\x00\x07", mark, mark + `{"next":-1}`, mark + `{"next":9223372036854775808}`, mark + `{"next":1}x`, mark + `{"nxt":1}`,
+		"7", "\x00\x00\x00\x07", `{"next":7}`, mark, mark + `{"next":-1}`, mark + `{"next":9223372036854775808}`, mark + `{"next":1}x`, mark + `{"nxt":1}`,
 		mark + `{"next":9,"free":[{"first":5,"size":5}]}`, mark + `{"next":9,"free":[{"first":-1,"size":2}]}`,
 		mark + `{"next":9,"free":[{"first":2,"size":0}]}`, mark + `{"next":9,"free":[{"first":4,"size":1},{"first":2,"size":1}]}`,
 		mark + `{"next":9,"free":[{"first":1,"size":3},{"first":3,"size":1}]}`,
