@@ -125,3 +125,34 @@ func TestSnowflakeClosedWhileItClaims(t *testing.T) {
 		})
 	}
 }
+
+// IDs of a lower number are above those that came before them too, although they
+// begin in the unit of time in which those end, or right behind.
+func TestSnowflakeReclaimsLowerNumber(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		l := recipes.DefaultLayout()
+		l.SequenceBits = 4
+		opts := []recipes.WorkerOption{recipes.WithLayout(l), recipes.WithRange(0, 1)}
+		low := w.claim(w.workers(append(opts, recipes.WithPreferred(0))...))
+		time.Sleep(15 * time.Second) // beyond what is reserved for it
+		g := w.idSet().generator(w, w.workers(opts...), recipes.WithReclaim())
+		for range 16*1000 + 5 { // a second ahead of the clock, and some
+			g.must()
+		}
+		w.let(low)
+		was := g.Worker()
+		_ = w.srv.ExpireSession(was.Session().ID())
+		for g.Worker() == was {
+			time.Sleep(10 * time.Millisecond)
+			for range 17 {
+				g.must()
+			}
+		}
+		g.must()
+		if before, now := was.ID(), g.Worker().ID(); before != 1 || now != 0 {
+			w.Errorf("numbers %d and %d", before, now)
+		}
+		g.end()
+	})
+}
