@@ -427,8 +427,11 @@ func TestBlockIDsNextN(t *testing.T) {
 		if s := w.blockState(idsRoot); len(got) == 0 || s.Next != 37+int64(len(got)) {
 			t.Errorf("got %d, and left %+v", got, s)
 		}
-		_, err = b.NextN(w.ctx, 0)
-		wantErr(t, "NextN(0)", err, framework.ErrInvalidOption)
+		if got, err := b.NextN(w.ctx, 0); len(got) > 0 || err != nil {
+			t.Errorf("NextN(0): %d, %v", got, err)
+		}
+		_, err = b.NextN(w.ctx, -1)
+		wantErr(t, "NextN(-1)", err, framework.ErrInvalidOption)
 	})
 }
 

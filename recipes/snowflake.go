@@ -158,8 +158,8 @@ func (g *Snowflake) Next(ctx context.Context) (ID, error) {
 	return s.layout.id(int64(stamp), s.number()), nil
 }
 
-// NextN returns n IDs, in order. It blocks and fails as Next does; if it fails it
-// returns none.
+// NextN returns n IDs, in order; none, without a look at anything, if n is 0. It
+// blocks and fails as Next does; if it fails it returns none.
 func (g *Snowflake) NextN(ctx context.Context, n int) ([]ID, error) {
 	if n < 0 {
 		return nil, g.failed(fmt.Errorf("%w: %d IDs, want 0 or more", framework.ErrInvalidOption, n))
