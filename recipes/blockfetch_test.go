@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonzk/baton/framework"
 	"github.com/batonzk/baton/recipes"
+	"github.com/batonzk/baton/retry"
 )
 
 // When the next block could not be fetched it is tried again with half of what is
@@ -38,5 +40,24 @@ func TestBlockIDsFetchAgain(t *testing.T) {
 			t.Errorf("Next waited for %v", time.Since(began))
 		}
 		w.closeBlocks(b)
+	})
+}
+
+// A reservation whose reply was lost is found again also by the next fetch, if the
+// one that made it could not be tried again.
+func TestBlockIDsFoundByTheNextFetch(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		ns := newNumbers(t)
+		c := w.client(framework.WithRetry(retry.None()))
+		b := recipes.NewBlockIDs(c, idsRoot, recipes.WithBlockSize(20, 20))
+		ns.take(w.ctx, b, 1)
+		w.settle()
+		w.loseOnce(c, op("setData"), func() { time.Sleep(soon) })
+		ns.take(w.ctx, b, 60)
+		w.closeBlocks(b)
+		if s := w.blockState(idsRoot); s.Next != 61 || ns.missing(61) > 0 {
+			t.Errorf("%d numbers are missing, and left is %+v", ns.missing(s.Next), s)
+		}
 	})
 }
