@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonzk/baton/ensemble/embedded"
 	"github.com/batonzk/baton/recipes"
 )
 
@@ -152,6 +153,55 @@ func TestSnowflakeReclaimsLowerNumber(t *testing.T) {
 		g.must()
 		if before, now := was.ID(), g.Worker().ID(); before != 1 || now != 0 {
 			w.Errorf("numbers %d and %d", before, now)
+		}
+		g.end()
+	})
+}
+
+// More is reserved in good time: nobody waits for it, however long servers take.
+func TestSnowflakeRenewsInGoodTime(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		const window = 4 * time.Second
+		c := w.client()
+		g := w.idSet().generator(w, recipes.NewWorkerIDs(c, idRoot, recipes.WithWindow(window)))
+		g.must()
+		w.settle()
+		w.link(c).latency.Store(int64(window / 10))
+		for range 200 {
+			time.Sleep(window / 20)
+			began := time.Now()
+			if g.must(); time.Since(began) > 0 {
+				w.Errorf("Next took %v", time.Since(began))
+			}
+		}
+		g.end()
+	})
+}
+
+// A server that refuses to reserve more is not asked again for each ID.
+func TestSnowflakeRestsAfterFailure(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		const window, noAuth = 4 * time.Second, -102
+		g := w.idSet().generator(w, w.workers(recipes.WithWindow(window)))
+		g.must()
+		w.settle()
+		time.Sleep(window * 2 / 3)
+		refused := 0
+		defer w.srv.OnRequest(func(r embedded.Request) embedded.Verdict {
+			if r.Op != "multi" {
+				return embedded.Pass
+			}
+			refused++
+			return embedded.Answer(noAuth)
+		})()
+		for range 1000 {
+			g.must()
+			time.Sleep(time.Millisecond)
+		}
+		if refused < 2 || refused > 4 { // once in a tenth of a window
+			w.Errorf("it was refused %d times", refused)
 		}
 		g.end()
 	})
