@@ -101,12 +101,12 @@ func (b *BlockIDs) wait(ctx context.Context, n int64) (interval, error) {
 	return interval{}, ended(ctx)
 }
 
-// ended returns ErrClosed in place of what Close has done to a fetch.
+// ended returns errGeneratorClosed in place of what Close has done to a fetch.
 func (b *BlockIDs) ended(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed != nil {
-		return ErrClosed
+		return errGeneratorClosed
 	}
 	return err
 }
@@ -132,7 +132,7 @@ func (b *BlockIDs) advance() (*fetch, error) {
 	current := b.current.Load()
 	switch {
 	case b.closed != nil:
-		return nil, ErrClosed
+		return nil, errGeneratorClosed
 	case current != nil && current.taken.Load() < current.Size:
 		return nil, nil // somebody was faster
 	case b.ready == nil:

@@ -105,7 +105,7 @@ func WithBlockSize(least, most int64) BlockOption {
 	return func(s *blockSettings) {
 		s.least, s.most = least, most
 		if least < 2 || most < least {
-			s.err = fmt.Errorf("%w: blocks of %d to %d numbers", framework.ErrInvalidOption, least, most)
+			s.err = fmt.Errorf("%w: blocks of %d to %d numbers, want 2 or more, the smaller number first", framework.ErrInvalidOption, least, most)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func WithFirst(n int64) BlockOption {
 	return func(s *blockSettings) {
 		s.first = n
 		if n < 0 {
-			s.err = fmt.Errorf("%w: the first number is %d", framework.ErrInvalidOption, n)
+			s.err = fmt.Errorf("%w: the first number is %d, want 0 or more", framework.ErrInvalidOption, n)
 		}
 	}
 }
@@ -165,12 +165,12 @@ func (b *BlockIDs) Next(ctx context.Context) (int64, error) {
 	return got.First, nil
 }
 
-// NextN returns n numbers, 1 or more, that rise but need not be adjacent. It
-// blocks and fails as Next does; with an error come the numbers that it had got
-// by then, so that none is lost.
+// NextN returns n numbers, that rise but need not be adjacent; none, without a
+// look at anything, if n is 0. It blocks and fails as Next does; with an error
+// come the numbers that it had got by then, so that none is lost.
 func (b *BlockIDs) NextN(ctx context.Context, n int) ([]int64, error) {
-	if b.err == nil && n < 1 {
-		return nil, b.failed(n, fmt.Errorf("%w: %d numbers", framework.ErrInvalidOption, n))
+	if b.err == nil && n < 0 {
+		return nil, b.failed(n, fmt.Errorf("%w: %d numbers, want 0 or more", framework.ErrInvalidOption, n))
 	}
 	var numbers []int64
 	for len(numbers) < n {

@@ -212,7 +212,7 @@ func TestBlockIDsLostReply(t *testing.T) {
 						mine = w.clients[0]
 					}
 					third := w.blocks(recipes.WithBlockSize(2, 2))
-					w.loseOnce(mine, func() { ns.take(w.ctx, third, others) })
+					w.loseOnce(mine, op("setData"), func() { ns.take(w.ctx, third, others) })
 					var err error
 					if closes {
 						err = a.Close()
@@ -242,11 +242,11 @@ func (s blockState) size() (n int64) {
 	return n
 }
 
-// loseOnce loses the reply to the next setData of a client, and then runs f
+// loseOnce loses the reply to the next such request of a client, and then runs f
 // before that client is back.
-func (w *world) loseOnce(c *framework.Client, f func()) {
+func (w *world) loseOnce(c *framework.Client, match matcher, f func()) {
 	var once sync.Once
-	w.srv.OnReply(of(c, op("setData")).verdict(func() embedded.Verdict {
+	w.srv.OnReply(of(c, match).verdict(func() embedded.Verdict {
 		v := embedded.Pass
 		once.Do(func() {
 			v = embedded.Cut
@@ -276,7 +276,7 @@ func TestBlockIDsCorrupt(t *testing.T) {
 	t.Parallel()
 	const mark = "baton:block-ids\n"
 	for _, data := range []string{
-		"7", "\x00\x00\x00\x07", mark, mark + `{"next":-1}`, mark + `{"next":9223372036854775808}`, mark + `{"next":1}x`, mark + `{"nxt":1}`,
+		"7", "\x00\x00\x00\x07", `{"next":7}`, mark, mark + `{"next":-1}`, mark + `{"next":9223372036854775808}`, mark + `{"next":1}x`, mark + `{"nxt":1}`,
 		mark + `{"next":9,"free":[{"first":5,"size":5}]}`, mark + `{"next":9,"free":[{"first":-1,"size":2}]}`,
 		mark + `{"next":9,"free":[{"first":2,"size":0}]}`, mark + `{"next":9,"free":[{"first":4,"size":1},{"first":2,"size":1}]}`,
 		mark + `{"next":9,"free":[{"first":1,"size":3},{"first":3,"size":1}]}`,
@@ -427,8 +427,11 @@ func TestBlockIDsNextN(t *testing.T) {
 		if s := w.blockState(idsRoot); len(got) == 0 || s.Next != 37+int64(len(got)) {
 			t.Errorf("got %d, and left %+v", got, s)
 		}
-		_, err = b.NextN(w.ctx, 0)
-		wantErr(t, "NextN(0)", err, framework.ErrInvalidOption)
+		if got, err := b.NextN(w.ctx, 0); len(got) > 0 || err != nil {
+			t.Errorf("NextN(0): %d, %v", got, err)
+		}
+		_, err = b.NextN(w.ctx, -1)
+		wantErr(t, "NextN(-1)", err, framework.ErrInvalidOption)
 	})
 }
 
@@ -474,8 +477,8 @@ func TestBlockIDsClose(t *testing.T) {
 		}
 		wantErr(t, "Next meanwhile", <-waiting, recipes.ErrClosed)
 		w.link(c).refuse(false)
-		if err != nil {
-			t.Logf("Close says %v", err)
+		if err != nil { // nothing was left
+			t.Errorf("Close: %v", err)
 		}
 	})
 }

@@ -25,7 +25,7 @@ var (
 	// ErrRevoked says that a lease ended because somebody asked for it with
 	// [Revoke] and the lock was made with [EndWhenRevoked].
 	ErrRevoked = errors.New("recipes: lease revoked")
-	// ErrReleased says that a lease was released.
+	// ErrReleased says that a lease was released, or a generator closed.
 	ErrReleased = errors.New("recipes: lease released")
 	// ErrNotHeld says that what is to be released is no lease of this lock.
 	ErrNotHeld = errors.New("recipes: not a lease of this lock")
@@ -52,7 +52,8 @@ var (
 	ErrClockBehind = errors.New("recipes: the clock is behind the IDs")
 	// ErrEpochExhausted says that the layout has no number for the time.
 	ErrEpochExhausted = errors.New("recipes: the layout's time is used up")
-	// ErrClosed says that the client was closed. It is [framework.ErrClosed].
+	// ErrClosed says that the client was closed, or the generator. It is
+	// [framework.ErrClosed].
 	ErrClosed = framework.ErrClosed
 )
 

@@ -70,6 +70,18 @@ func (r *generatorRoot) parse(data []byte, stat framework.Stat) (rootState, erro
 	return rootState{data: rest, version: stat.Version}, nil
 }
 
+// errGeneratorClosed is the error of a generator that was closed, while its
+// client need not be.
+var errGeneratorClosed error = generatorClosed{}
+
+type generatorClosed struct{}
+
+func (generatorClosed) Error() string { return "recipes: the generator was closed" }
+
+// Is has it match ErrClosed, without what that says of the client, and
+// ErrReleased, for what was reserved or claimed.
+func (generatorClosed) Is(target error) bool { return target == ErrClosed || target == ErrReleased }
+
 // catchUp makes sure that the next read sees what this process has seen in an
 // older session: a new one may be of a server that lags behind.
 func (r *generatorRoot) catchUp(ctx context.Context) error { return r.client.Sync(ctx, r.path) }

@@ -49,9 +49,9 @@ func (g *Snowflake) renew(ctx context.Context, s *span) error {
 // renewSoon begins a renewal of s in the background. One that has failed is not
 // tried again for a tenth of a window.
 func (g *Snowflake) renewSoon(s *span) {
+	over := !g.reclaim && s.id.Err() != nil
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	over := !g.reclaim && s.id.Err() != nil
 	if g.renewal == nil && g.span.Load() == s && !over && !g.rests(g.workers.settings.window/10) {
 		g.begin(s, true)
 	}

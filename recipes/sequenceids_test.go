@@ -175,7 +175,7 @@ func TestSequenceIDsCorrupt(t *testing.T) {
 	for _, data := range []string{
 		"x", "5", "baton:sequence-ids", "baton:sequence-ids\n", "baton:sequence-ids\n{}x", `baton:sequence-ids` + "\n" + `{"epoch":-2}`,
 		"baton:sequence-ids\n{\"epoch\":4294967296}", "baton:sequence-ids\n{\"epoch\":1.5}", "baton:sequence-ids\n{\"epoch\":1,\"more\":2}",
-		"baton:sequence-ids\n{\"epoch\":0}{\"epoch\":0}",
+		"baton:sequence-ids\n{\"epoch\":0}{\"epoch\":0}", `{"epoch":0}`,
 	} {
 		inBubble(t, func(w *world) {
 			c := w.client()

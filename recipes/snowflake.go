@@ -18,6 +18,9 @@ import (
 // rise, each call's being larger than those of all calls that had returned before it
 // began.
 //
+// Beyond that are the copy of a machine that runs on beside it, and servers that were
+// restored from a backup: docs/ids.md says what remains then.
+//
 // All methods are safe for concurrent use.
 type Snowflake struct {
 	workers *WorkerIDs
@@ -42,17 +45,23 @@ type Snowflake struct {
 }
 
 // A SnowflakeOption changes one setting of a [Snowflake].
-type SnowflakeOption func(*Snowflake)
+type SnowflakeOption func(*snowflakeSettings)
+
+type snowflakeSettings struct {
+	lead    time.Duration
+	reclaim bool
+	err     error
+}
 
 // WithMaxLead sets how far ahead of this process's clock an ID's time may be, 5 s
 // unless set: what a burst beyond the layout's rate may borrow, and what remains
 // possible when the clock is set back. At the limit Next waits, see there.
 func WithMaxLead(d time.Duration) SnowflakeOption {
-	return func(g *Snowflake) {
+	return func(s *snowflakeSettings) {
 		if d < 0 || d > time.Hour {
-			g.err = fmt.Errorf("%w: a lead of %v, want up to an hour", framework.ErrInvalidOption, d)
+			s.err = fmt.Errorf("%w: a lead of %v, want up to an hour", framework.ErrInvalidOption, d)
 		}
-		g.lead = d
+		s.lead = d
 	}
 }
 
@@ -60,7 +69,7 @@ func WithMaxLead(d time.Duration) SnowflakeOption {
 // and go on with that, instead of failing with [ErrLost] when its reserved time is
 // over.
 func WithReclaim() SnowflakeOption {
-	return func(g *Snowflake) { g.reclaim = true }
+	return func(s *snowflakeSettings) { s.reclaim = true }
 }
 
 const defaultLead = 5 * time.Second
@@ -69,18 +78,17 @@ const defaultLead = 5 * time.Second
 // when it is first asked for an ID. It does no I/O; an option that makes no sense
 // is reported by the first call that would do some.
 func NewSnowflake(workers *WorkerIDs, opts ...SnowflakeOption) *Snowflake {
-	g := &Snowflake{workers: workers, lead: defaultLead}
+	s := snowflakeSettings{lead: defaultLead}
+	nilOption := apply(&s, opts)
+	g := &Snowflake{workers: workers, lead: s.lead, reclaim: s.reclaim}
 	g.working, g.stop = context.WithCancel(context.Background())
-	if err := apply(g, opts); err != nil {
-		g.err = err
-	}
-	switch {
+	switch err := errors.Join(s.err, nilOption); {
 	case workers == nil:
 		g.err = fmt.Errorf("recipes: snowflake: %w: worker IDs are nil", framework.ErrInvalidOption)
 	case workers.err != nil:
 		g.err = workers.err
-	case g.err != nil:
-		g.err = fmt.Errorf("recipes: snowflake %q: %w", workers.Root(), g.err)
+	case err != nil:
+		g.err = fmt.Errorf("recipes: snowflake %q: %w", workers.Root(), err)
 	}
 	return g
 }
@@ -125,13 +133,14 @@ func (g *Snowflake) Worker() *WorkerID {
 //     after the clock was set back, or because the number's last owner has crashed
 //     and had time reserved.
 //
-// It fails, besides with ctx, with [ErrLost] if the number was lost and the
-// reserved time is over, unless [WithReclaim] is set; with [ErrClockBehind] if the
-// clock was set back by so much that it would have to wait longer than the lead
-// and a window; with [ErrClockSkew] if the clock is off the servers' and
-// the reserved time over; with [ErrEpochExhausted] at the layout's end; and with
-// [ErrReleased] after Close. An error is not for ever, except for ErrLost,
-// ErrReleased and [ErrClosed].
+// It fails, besides with ctx, as [WorkerIDs.Claim] does, while it claims a number;
+// with [ErrLost] if the number was lost and the reserved time is over, unless
+// [WithReclaim] is set; with [ErrClockBehind] if the clock was set back by so much
+// that it would have to wait longer than the lead and a window; with [ErrClockSkew]
+// if the clock is off the servers' and the reserved time over; with
+// [ErrEpochExhausted] at the layout's end; with [ErrClosed], which is [ErrReleased]
+// too, after Close. An error is not for ever, except for ErrLost, ErrClosed and that
+// of an option.
 //
 // If more time has passed than the process's monotonic clock knows of, by a second or
 // more, the machine was asleep, or is the copy of one that runs elsewhere, with the
@@ -149,11 +158,11 @@ func (g *Snowflake) Next(ctx context.Context) (ID, error) {
 	return s.layout.id(int64(stamp), s.number()), nil
 }
 
-// NextN returns n IDs, in order. It blocks and fails as Next does; if it fails it
-// returns none.
+// NextN returns n IDs, in order; none, without a look at anything, if n is 0. It
+// blocks and fails as Next does; if it fails it returns none.
 func (g *Snowflake) NextN(ctx context.Context, n int) ([]ID, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("recipes: %w: %d IDs", framework.ErrInvalidOption, n)
+		return nil, g.failed(fmt.Errorf("%w: %d IDs, want 0 or more", framework.ErrInvalidOption, n))
 	}
 	var ids []ID
 	for len(ids) < n {
@@ -228,7 +237,6 @@ func (g *Snowflake) await(ctx context.Context, s *span, glance glance) error {
 			clockText(s.layout.at(glance.now)), clockText(s.layout.at(int64(state>>bits))), g.lead)
 	}
 	if wait > g.lead+g.workers.settings.window { // more than a crash's leftover
-
 		return behind()
 	}
 	t := time.NewTimer(wait)
@@ -268,8 +276,6 @@ func (g *Snowflake) Close() error {
 	})
 	return g.outcome
 }
-
-var errGeneratorClosed = fmt.Errorf("%w: the generator was closed", ErrReleased)
 
 // isLoss reports whether err says that nothing more can be reserved by a claim.
 func isLoss(err error) bool {

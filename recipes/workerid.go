@@ -12,6 +12,8 @@ import (
 // Whoever uses the number for something else than a Snowflake works with a
 // context of it, as with that of a lock: after the claim's loss, another has the
 // number.
+//
+// All methods are safe for concurrent use.
 type WorkerID struct {
 	*Lease
 	workers *WorkerIDs

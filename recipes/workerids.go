@@ -91,8 +91,10 @@ func (e *NoWorkerSlotError) Unwrap() []error {
 // 16 that are free, so that a number rests before it comes back. It fails with
 // [ErrNoWorkerSlot] if there is none, unless it is to wait; with [ErrOtherLayout]
 // if the root's IDs have another layout; with [ErrClockSkew] if this process's
-// clock is off the servers'; with [ErrEpochExhausted] if the layout has no
-// number for its time.
+// clock is off the servers'; with [ErrEpochExhausted] or [ErrClockBehind] if the
+// time is after the layout's end or before its epoch; with [ErrWrongRoot] or
+// [ErrCorrupt] if the root is for something else, or holds what is not
+// understood.
 //
 // It blocks until a server has answered, outages included, or ctx is done. ctx
 // bounds the call, not what comes of it. However it fails, it leaves no number in
@@ -100,10 +102,10 @@ func (e *NoWorkerSlotError) Unwrap() []error {
 //
 // A claim is a bounded number of requests, however many claim at once: 8, the
 // reads for token and watch included; for the first of a WorkerIDs value one
-// more, and one for each node of the root's path, to see that it is apart from
-// others; as many again and up to 7 for what the first of all has to make; up to
-// 17 more if no number is left that never was used; and one more
-// for each time that another was faster. Those who claim at once choose at
+// more, and two for each node of the root's path, to see that it is apart from
+// others; as many again and up to 7 for what the first of all has to make, more
+// in a deeper path; up to 17 more if no number is left that never was used; and
+// one more for each time that another was faster. Those who claim at once choose at
 // random, so that they seldom meet while there is a choice.
 func (w *WorkerIDs) Claim(ctx context.Context) (*WorkerID, error) {
 	if w.err != nil {

@@ -203,7 +203,7 @@ func TestWorkerIDWait(t *testing.T) {
 // numbers that all were used.
 const (
 	claimRequests = 8
-	apartRequests = 3
+	apartRequests = 5
 	firstRequests = 7 + apartRequests
 	usedRequests  = 17
 )

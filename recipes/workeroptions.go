@@ -59,11 +59,11 @@ func (s *workerSettings) validate() error {
 	case s.window < shortestWindow || s.window > longestWindow:
 		return refuse("a window of %v, want from %v to %v", s.window, shortestWindow, longestWindow)
 	case s.window < 4*s.layout.Unit:
-		return refuse("a window of %v with a unit of %v", s.window, s.layout.Unit)
+		return refuse("a window of %v with a unit of %v, want 4 units or more", s.window, s.layout.Unit)
 	case s.maxSkew <= 0:
-		return refuse("clocks that may differ by %v", s.maxSkew)
+		return refuse("clocks that may differ by %v, want more than nothing", s.maxSkew)
 	case len(s.owner) > 1024:
-		return refuse("an owner of %d bytes", len(s.owner))
+		return refuse("an owner of %d bytes, want up to 1024", len(s.owner))
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (w *WorkerIDs) enterRoot(ctx context.Context) error {
 		return err
 	}
 	if !theirs.Equal(mine) {
-		return fmt.Errorf("%w: it is for IDs of %v, and this process's are of %v", ErrOtherLayout, theirs, mine)
+		return fmt.Errorf("%w: the root is for IDs of %v, and this process's are of %v: give it WithLayout, or another root", ErrOtherLayout, theirs, mine)
 	}
 	return nil
 }
