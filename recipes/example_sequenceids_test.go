@@ -12,9 +12,9 @@ func ExampleSequenceIDs() {
 	ctx := context.Background()
 	client, stop := start()
 	defer stop()
-	invoices := recipes.NewSequenceIDs(client, "/ids/invoices")
+	tickets := recipes.NewSequenceIDs(client, "/ids/tickets")
 	for range 3 {
-		n, err := invoices.Next(ctx)
+		n, err := tickets.Next(ctx)
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -80,7 +80,8 @@ func (id ID) write(text *[idLength]byte) {
 }
 
 // ParseID reads what [ID.String] wrote. As Crockford asks, case does not
-// matter, and O is read as 0, I and L as 1.
+// matter, and O is read as 0, I and L as 1. It does not know a number in decimal
+// for one: with 13 digits it may be read as another ID.
 func ParseID(text string) (ID, error) { return parseID(text) }
 
 func parseID[T string | []byte](text T) (ID, error) {

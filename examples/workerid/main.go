@@ -8,8 +8,9 @@
 //	curl localhost:8080/ids?n=3    # some, as JSON
 //	curl localhost:8080/healthz    # number, slot, and how long it can do without ZooKeeper
 //
-// While ZooKeeper is away it goes on for as long as time is reserved for it. If
-// its session is lost it claims another number. On SIGTERM, or an interrupt, it
+// While ZooKeeper is away it goes on for as long as time is reserved for it, which
+// is at least half a minute after the last ID. If its session is lost it claims
+// another number. On SIGTERM, or an interrupt, it
 // finishes what it serves and releases the number.
 //
 // Without -connect it runs on a server within the process. The use of the
@@ -76,7 +77,7 @@ func parse(args []string, errs io.Writer) (config, error) {
 	flags.StringVar(&c.listen, "listen", "localhost:0", "`address` to serve HTTP at")
 	flags.StringVar(&c.root, "root", "/ids/example", "`path` of the worker numbers")
 	flags.DurationVar(&c.sessionTimeout, "session-timeout", 10*time.Second, "how long the number stays taken after a crash")
-	flags.DurationVar(&c.window, "window", 10*time.Second, "how much time is reserved ahead")
+	flags.DurationVar(&c.window, "window", time.Minute, "how much time is reserved ahead")
 	flags.DurationVar(&c.wait, "wait", 30*time.Second, "how long the start may take")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

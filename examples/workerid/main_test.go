@@ -171,7 +171,7 @@ func TestService(t *testing.T) {
 		h.Slot.Path != fmt.Sprintf("/ids/example/slots/%d", h.Worker) || h.EndOfLife != "2094-09-07" {
 		t.Errorf("%+v", h)
 	}
-	if reserve, err := time.ParseDuration(h.Reserve); err != nil || reserve <= 0 || reserve > 15*time.Second {
+	if reserve, err := time.ParseDuration(h.Reserve); err != nil || reserve <= 0 || reserve > time.Minute {
 		t.Errorf("%+v", h)
 	}
 	stop()

@@ -125,24 +125,28 @@ type slot struct {
 // health answers 503 only if no IDs can be made: a service that still has a
 // reserve is not to be taken out because ZooKeeper is away.
 func (s *service) health(w http.ResponseWriter, r *http.Request) {
-	worker := s.ids.Worker()
-	_, high := worker.Reserved()
-	reserve := max(0, time.Until(high)).Round(time.Millisecond)
-	h := health{
-		Status: "ok", Worker: worker.ID(), Claim: worker.State().String(),
-		Slot:    slot{Path: worker.SlotPath(), Owner: worker.Owner(), Generation: worker.Generation(), High: high},
-		Reserve: reserve.String(), Connection: s.client.State().String(),
-		EndOfLife: s.layout.EndOfLife().Format(time.DateOnly),
-	}
-	status := http.StatusOK
-	if reserve == 0 { // idle for long, or no ZooKeeper: only an ID can tell
+	text, status := "ok", http.StatusOK
+	if s.reserve() == 0 { // idle for long, or no ZooKeeper: only an ID can tell
 		ctx, cancel := context.WithTimeout(r.Context(), idWait)
 		defer cancel()
 		if _, err := s.ids.Next(ctx); err != nil {
-			h.Status, status = err.Error(), http.StatusServiceUnavailable
+			text, status = err.Error(), http.StatusServiceUnavailable
 		}
 	}
-	answer(w, status, h)
+	worker := s.ids.Worker()
+	_, high := worker.Reserved()
+	answer(w, status, health{
+		Status: text, Worker: worker.ID(), Claim: worker.State().String(),
+		Slot:    slot{Path: worker.SlotPath(), Owner: worker.Owner(), Generation: worker.Generation(), High: high},
+		Reserve: s.reserve().String(), Connection: s.client.State().String(),
+		EndOfLife: s.layout.EndOfLife().Format(time.DateOnly),
+	})
+}
+
+// reserve returns for how long IDs can be made without ZooKeeper.
+func (s *service) reserve() time.Duration {
+	_, high := s.ids.Worker().Reserved()
+	return max(0, time.Until(high)).Round(time.Millisecond)
 }
 
 func answer(w http.ResponseWriter, status int, v any) {
