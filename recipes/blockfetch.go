@@ -88,7 +88,7 @@ func (b *BlockIDs) wait(ctx context.Context, n int64) (interval, error) {
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return interval{}, ended(ctx)
+			return interval{}, waited(ctx, b.root.client)
 		}
 		switch {
 		case f.err == nil:
@@ -98,7 +98,7 @@ func (b *BlockIDs) wait(ctx context.Context, n int64) (interval, error) {
 			return interval{}, b.ended(f.err)
 		}
 	}
-	return interval{}, ended(ctx)
+	return interval{}, waited(ctx, b.root.client)
 }
 
 // ended returns errGeneratorClosed in place of what Close has done to a fetch.

@@ -73,6 +73,16 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, bare{cause})
 }
 
+// waited is ended of a ctx that bounded a wait for what client does in the
+// background, with why that has no connection, if it has none.
+func waited(ctx context.Context, client *framework.Client) error {
+	err := ended(ctx)
+	if why := client.ConnectionError(); why != nil {
+		return fmt.Errorf("%w; the last connection failed: %w", err, why)
+	}
+	return err
+}
+
 // withContext puts before err how and why ctx ended, unless it has not, or err
 // tells.
 func withContext(ctx context.Context, err error) error {

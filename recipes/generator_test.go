@@ -31,11 +31,16 @@ var counters = map[string]func(c *framework.Client, path string) counter{
 func roots() map[string]func(c *framework.Client, path string) counter {
 	all := maps.Clone(counters)
 	all["worker-ids"] = func(c *framework.Client, path string) counter {
-		early := recipes.DefaultLayout()
-		early.Epoch = time.Date(1999, time.January, 1, 0, 0, 0, 0, time.UTC) // before a bubble begins
-		return passing{recipes.NewWorkerIDs(c, path, recipes.WithLayout(early))}
+		return passing{recipes.NewWorkerIDs(c, path, recipes.WithLayout(earlyLayout()))}
 	}
 	return all
+}
+
+// earlyLayout is one whose epoch is before a bubble begins.
+func earlyLayout() recipes.Layout {
+	early := recipes.DefaultLayout()
+	early.Epoch = time.Date(1999, time.January, 1, 0, 0, 0, 0, time.UTC)
+	return early
 }
 
 // passing worker numbers are released when they have been claimed.

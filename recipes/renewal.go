@@ -42,7 +42,7 @@ func (g *Snowflake) renew(ctx context.Context, s *span) error {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
-		return ended(ctx)
+		return waited(ctx, g.workers.client)
 	}
 }
 

@@ -39,6 +39,27 @@ func TestSnowflakeWaitsForTheClock(t *testing.T) {
 	}
 }
 
+// Who comes when a claim has just been given up begins another.
+func TestSnowflakeStartsAfterGivenUp(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		only := recipes.WithRange(0, 0)
+		id := w.claim(w.workers(only))
+		g := recipes.NewSnowflake(w.workers(only, recipes.WaitForNumber()))
+		for range 20 {
+			wantErr(w, "Start", g.Start(w.within(soon)), context.DeadlineExceeded)
+		}
+		w.let(id)
+		if err := g.Start(w.ctx); err != nil || g.Worker() == nil {
+			w.Errorf("Start: %v, worker %v", err, g.Worker())
+		}
+		if err := g.Close(); err != nil {
+			w.Errorf("Close: %v", err)
+		}
+		wantErr(w, "Start after Close", g.Start(w.ctx), recipes.ErrReleased)
+	})
+}
+
 // A first claim that nobody waits for any more is given up: it takes no number
 // later on.
 func TestSnowflakeGivesUpTheClaim(t *testing.T) {

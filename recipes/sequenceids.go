@@ -104,7 +104,7 @@ func (s *SequenceIDs) next(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 	}
-	return 0, ended(ctx)
+	return 0, waited(ctx, s.root.client)
 }
 
 // comesBack reports whether err is of a time without servers, or of an outcome

@@ -100,13 +100,20 @@ func (g *Snowflake) Start(ctx context.Context) error {
 	if g.err != nil {
 		return g.err
 	}
-	if ctx.Err() != nil {
-		return g.failed(ended(ctx))
+	for {
+		if ctx.Err() != nil {
+			return g.failed(waited(ctx, g.workers.client))
+		}
+		if g.working.Err() != nil {
+			return g.failed(errGeneratorClosed)
+		}
+		if g.span.Load() != nil {
+			return nil
+		}
+		if err := g.renew(ctx, nil); err != nil { // nil is also that of one that others have given up
+			return g.failed(err)
+		}
 	}
-	if g.span.Load() != nil {
-		return nil
-	}
-	return g.failed(g.renew(ctx, nil))
 }
 
 // Worker returns the present claim, nil before the first. It is the generator's,
@@ -187,7 +194,7 @@ func (g *Snowflake) take(ctx context.Context, n uint64) (s *span, first, got uin
 	}
 	for {
 		if ctx.Err() != nil {
-			return nil, 0, 0, g.failed(ended(ctx))
+			return nil, 0, 0, g.failed(waited(ctx, g.workers.client))
 		}
 		s := g.span.Load()
 		if s == nil {

@@ -385,7 +385,17 @@ func TestTroubleNoServer(t *testing.T) {
 		wantErr(t, "Acquire", err, context.DeadlineExceeded)
 		_, err2 := m.TryAcquire(w.ctx)
 		wantErr(t, "TryAcquire", err2, framework.ErrConnectionLoss)
-		for _, err := range []error{err, err2} {
+		all := []error{err, err2}
+		for kind, make := range roots() {
+			_, err := make(c, "/ids/"+kind).Next(w.within(3 * sessionTimeout))
+			wantErr(t, kind, err, context.DeadlineExceeded)
+			all = append(all, err)
+		}
+		ids := recipes.NewSnowflake(recipes.NewWorkerIDs(c, "/ids/snowflake", recipes.WithLayout(earlyLayout())))
+		_, err3 := ids.Next(w.within(3 * sessionTimeout))
+		wantErr(t, "Snowflake", err3, context.DeadlineExceeded)
+		all = append(all, err3, ids.Start(w.within(3*sessionTimeout)))
+		for _, err := range all {
 			if !strings.Contains(fmt.Sprint(err), "the last connection failed: connection refused") {
 				t.Errorf("the error does not say why there is no connection: %v", err)
 			}

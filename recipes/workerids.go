@@ -122,7 +122,7 @@ func (w *WorkerIDs) claim(ctx context.Context) (*WorkerID, error) {
 	var pauses pauses
 	for lost := 0; ; {
 		if ctx.Err() != nil {
-			return nil, ended(ctx)
+			return nil, waited(ctx, w.client)
 		}
 		id, err := w.attempt(ctx)
 		if err == nil {
@@ -187,6 +187,7 @@ func (w *WorkerIDs) round(ctx context.Context, session *framework.Session, watch
 	case !watching:
 		return nil, nil
 	}
+	w.client.Logger().Info("waiting for a worker number", "root", w.root.path, "in use", s.live(), "of", s.total())
 	select {
 	case <-eventOf(s.moved):
 		return nil, nil
