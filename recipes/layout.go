@@ -58,6 +58,8 @@ func (l Layout) Validate() error {
 		return refuse("%d+%d+%d bits are more than 63", l.TimeBits, l.WorkerBits, l.SequenceBits)
 	case l.Unit < time.Millisecond || l.Unit%time.Millisecond != 0:
 		return refuse("a unit of %v, want whole milliseconds", l.Unit)
+	case l.Epoch.IsZero():
+		return refuse("no epoch")
 	case l.Epoch.Nanosecond()%int(time.Millisecond) != 0:
 		return refuse("an epoch of %v, want whole milliseconds", l.Epoch)
 	case l.Epoch.Year() < 1 || l.Epoch.Year() > lastYear:

@@ -64,6 +64,7 @@ func TestLayoutValidation(t *testing.T) {
 		"a unit of -1ms":                               func(l *recipes.Layout) { l.Unit = -time.Millisecond },
 		"a unit of 1.5ms":                              func(l *recipes.Layout) { l.Unit = 1500 * time.Microsecond },
 		"an epoch of 2025-01-01 00:00:00.":             func(l *recipes.Layout) { l.Epoch = l.Epoch.Add(time.Microsecond) },
+		"no epoch":                                     func(l *recipes.Layout) { l.Epoch = time.Time{} },
 		"an epoch of 12025":                            func(l *recipes.Layout) { l.Epoch = l.Epoch.AddDate(10000, 0, 0) },
 		"41 bits of 1h0m0s reach beyond the year 9999": func(l *recipes.Layout) { l.Unit = time.Hour },
 	} {

@@ -62,7 +62,7 @@ func validateRoot(client *framework.Client, path string) error {
 		return err
 	}
 	if path == "/" {
-		return fmt.Errorf("%w: %q cannot be a lock", framework.ErrInvalidPath, path)
+		return fmt.Errorf("%w: %q cannot be a recipe's root", framework.ErrInvalidPath, path)
 	}
 	return nil
 }

@@ -450,6 +450,9 @@ func TestSnowflakeEndOfLife(t *testing.T) {
 		g := w.idSet().generator(w, ids)
 		_, err := g.next(w.ctx)
 		wantErr(w, "before the epoch", err, recipes.ErrClockBehind)
+		if e := w.explainWorkers(ids); e.Exists {
+			w.Errorf("before the epoch the root was made: %v", e)
+		}
 		time.Sleep(time.Minute)
 		n := 0
 		for {

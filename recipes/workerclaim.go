@@ -306,14 +306,23 @@ func (w *WorkerIDs) reserve(ctx context.Context, session *framework.Session, c c
 
 // withinLayout caps what r reserves at the layout's end.
 func (w *WorkerIDs) withinLayout(r *reservation, now time.Time) error {
+	if err := w.begun(now); err != nil {
+		return err
+	}
 	l := w.settings.layout
 	switch end := l.EndOfLife(); {
-	case now.Before(l.Epoch):
-		return fmt.Errorf("%w: %s is before the epoch of %v", ErrClockBehind, clockText(now), l)
 	case !now.Before(end) || r.from >= end.UnixMilli():
 		return fmt.Errorf("%w: %v ended %s", ErrEpochExhausted, l, clockText(end))
 	case r.slot.high > end.UnixMilli():
 		r.slot.high = end.UnixMilli()
+	}
+	return nil
+}
+
+// begun refuses a time that the layout has no number for yet.
+func (w *WorkerIDs) begun(now time.Time) error {
+	if l := w.settings.layout; now.Before(l.Epoch) {
+		return fmt.Errorf("%w: %s is before the epoch of %v", ErrClockBehind, clockText(now), l)
 	}
 	return nil
 }

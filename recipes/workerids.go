@@ -148,6 +148,9 @@ func (w *WorkerIDs) claim(ctx context.Context) (*WorkerID, error) {
 // attempt is one round of claim. The error is errAgain if others were faster, or
 // the session was lost.
 func (w *WorkerIDs) attempt(ctx context.Context) (*WorkerID, error) {
+	if err := w.begun(w.clock.wall()); err != nil {
+		return nil, err // before the layout is written to the root
+	}
 	if err := w.enterRoot(ctx); err != nil {
 		return nil, err
 	}

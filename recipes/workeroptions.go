@@ -52,7 +52,9 @@ func (s *workerSettings) validate() error {
 		return fmt.Errorf("%w: %s", framework.ErrInvalidOption, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case s.first < 0 || s.last < s.first || s.last >= s.layout.Workers():
+	case s.last < s.first:
+		return refuse("no worker numbers: from %d to %d", s.first, s.last)
+	case s.first < 0 || s.last >= s.layout.Workers():
 		return refuse("worker numbers from %d to %d, the layout has those from 0 to %d", s.first, s.last, s.layout.Workers()-1)
 	case s.preferred != -1 && (s.preferred < s.first || s.preferred > s.last):
 		return refuse("preferred worker number %d, want one from %d to %d", s.preferred, s.first, s.last)
