@@ -30,9 +30,10 @@ const (
 
 // A survey is what a claimant has seen of a root.
 type survey struct {
-	used  map[int]struct{} // numbers with a slot
-	taken map[int]struct{} // numbers in use
-	moved *framework.Watch // on the claims
+	used  map[int]struct{}    // numbers with a slot
+	taken map[int][]string    // numbers in use, and the claims' nodes as far as they were seen
+	dead  map[string]struct{} // claims' nodes that were found to be nobody's
+	moved *framework.Watch    // on the claims
 	first int
 	last  int
 
@@ -49,7 +50,7 @@ func (s *survey) total() int { return s.last - s.first + 1 }
 // look lists slots and claims.
 func (w *WorkerIDs) look(ctx context.Context, watching bool, s *survey) error {
 	s.first, s.last = w.settings.first, w.settings.last
-	s.unusable = make(map[int]struct{})
+	s.unusable, s.dead = make(map[int]struct{}), make(map[string]struct{})
 	names, _, err := w.client.Children(ctx, w.slots.path)
 	if err != nil && !says(ctx, err, framework.ErrNoNode) {
 		return err
@@ -62,26 +63,85 @@ func (w *WorkerIDs) look(ctx context.Context, watching bool, s *survey) error {
 			s.used[n] = struct{}{}
 		}
 	}
-	s.taken, s.moved, err = w.listClaims(ctx, watching)
+	s.taken, s.moved, err = w.listClaims(ctx, watching, s.dead)
+	if n := w.settings.preferred; err == nil && n >= 0 {
+		_, err = w.passOver(ctx, s, s.taken[n])
+	}
 	return err
 }
 
-// listClaims returns the numbers in use.
-func (w *WorkerIDs) listClaims(ctx context.Context, watching bool) (map[int]struct{}, *framework.Watch, error) {
+// listClaims returns the numbers in use, with the nodes that say so. The dead do
+// not count.
+func (w *WorkerIDs) listClaims(ctx context.Context, watching bool, dead map[string]struct{}) (map[int][]string, *framework.Watch, error) {
 	names, moved, err := w.claims.children(ctx, watching)
 	if err != nil {
 		return nil, nil, err
 	}
-	taken := make(map[int]struct{})
+	taken := make(map[int][]string)
 	for _, name := range names {
 		n, ok := parseClaim(name)
-		if !ok {
+		_, dead := dead[name]
+		switch {
+		case !ok:
 			w.claims.report(name, ignoringForeign)
-		} else if n >= w.settings.first && n <= w.settings.last {
-			taken[n] = struct{}{}
+		case !dead && n >= w.settings.first && n <= w.settings.last:
+			taken[n] = append(taken[n], name)
 		}
 	}
 	return taken, moved, nil
+}
+
+// passOver has those of the claims' nodes not count that are not ephemeral: made
+// by hand, or by a copy of the tree, they would keep their numbers for ever. It
+// reports whether there were any. Which ones are ephemeral is asked once.
+func (w *WorkerIDs) passOver(ctx context.Context, s *survey, names []string) (found bool, err error) {
+	var unknown []contender
+	for _, name := range names {
+		if !w.isAlive(name) {
+			unknown = append(unknown, contender{name: name})
+		}
+	}
+	stats, err := w.claims.stats(ctx, unknown)
+	if err != nil {
+		return false, err
+	}
+	for name, stat := range stats {
+		if stat.EphemeralOwner == 0 {
+			s.dead[name] = struct{}{}
+			w.claims.report(name, "passing over a worker number's claim that is not ephemeral")
+		}
+	}
+	w.keepAlive(s, stats)
+	for n, names := range s.taken {
+		s.taken[n] = slices.DeleteFunc(names, func(name string) bool { _, dead := s.dead[name]; return dead })
+		if len(names) > 0 && len(s.taken[n]) == 0 {
+			delete(s.taken, n)
+		}
+	}
+	return len(s.dead) > 0, nil
+}
+
+func (w *WorkerIDs) isAlive(claim string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, alive := w.alive[claim]
+	return alive
+}
+
+// keepAlive notes which claims are ephemeral, and forgets those that have gone.
+func (w *WorkerIDs) keepAlive(s *survey, stats map[string]framework.Stat) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	alive := make(map[string]struct{})
+	for _, names := range s.taken {
+		for _, name := range names {
+			_, known := w.alive[name]
+			if known || stats[name].EphemeralOwner != 0 {
+				alive[name] = struct{}{}
+			}
+		}
+	}
+	w.alive = alive
 }
 
 const ignoringForeign = "ignoring a child that takes no part in the worker numbers"
@@ -117,7 +177,7 @@ func (w *WorkerIDs) take(ctx context.Context, session *framework.Session, s *sur
 		if id, err := w.reserve(ctx, session, c); id != nil || err != nil {
 			return id, err
 		}
-		s.used[c.number], s.taken[c.number] = struct{}{}, struct{}{} // by another
+		s.lost(c.number)
 	}
 	fresh := s.total() - s.live() - len(s.freeUsed())
 	for range min(fresh, guesses) {
@@ -128,7 +188,7 @@ func (w *WorkerIDs) take(ctx context.Context, session *framework.Session, s *sur
 		if id, err := w.reserve(ctx, session, candidate{n, noSlotView}); id != nil || err != nil {
 			return id, err
 		}
-		s.used[n], s.taken[n] = struct{}{}, struct{}{} // by another
+		s.lost(n)
 	}
 	if fresh > 0 || len(candidates) > 0 || len(s.unusable) < len(s.freeUsed()) {
 		return nil, fmt.Errorf("%w: others were faster", errAgain)
@@ -137,6 +197,9 @@ func (w *WorkerIDs) take(ctx context.Context, session *framework.Session, s *sur
 		Root: w.root.path, Total: s.total(), Live: s.live(), Unusable: len(s.unusable), Reason: s.reason,
 	}
 }
+
+// lost notes that another was faster.
+func (s *survey) lost(number int) { s.used[number], s.taken[number] = struct{}{}, nil }
 
 // freeUsed returns the numbers that have a slot and are not in use.
 func (s *survey) freeUsed() []int {
@@ -211,7 +274,7 @@ func (w *WorkerIDs) readFree(ctx context.Context, numbers []int, s *survey) ([]c
 	if err != nil {
 		return nil, err
 	}
-	taken, _, err := w.listClaims(ctx, false)
+	taken, _, err := w.listClaims(ctx, false, s.dead)
 	if err != nil {
 		return nil, err
 	}

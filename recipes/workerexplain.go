@@ -49,7 +49,7 @@ type WorkerExplanation struct {
 type WorkerSlot struct {
 	Number int
 	// Claims are the nodes that say that the number is in use: one, or none if it
-	// is free.
+	// is free. Those that are Dead do not count.
 	Claims []Participant
 	// Owner is whose the number is, or was last, and Generation how often it was
 	// claimed. Both are unknown, as is ReservedUntil, if there is a Problem with
@@ -64,8 +64,10 @@ type WorkerSlot struct {
 	Problem error
 }
 
-// InUse reports whether the number is claimed.
-func (s WorkerSlot) InUse() bool { return len(s.Claims) > 0 }
+// InUse reports whether the number is claimed by somebody alive.
+func (s WorkerSlot) InUse() bool {
+	return slices.ContainsFunc(s.Claims, func(p Participant) bool { return !p.Dead })
+}
 
 // Explain returns who has which number, what else lies in the root, and what is
 // wrong there. It changes nothing. That the root does not exist is no error, nor
@@ -217,14 +219,11 @@ func (w *WorkerIDs) explainSlot(ctx context.Context, number int, claims []string
 		}
 		p.Holder = !p.Dead
 		s.Claims = append(s.Claims, *p)
-		if p.Dead {
-			s.Problem = errors.Join(s.Problem, fmt.Errorf("%s is not ephemeral: delete it if nobody has the number", w.client.ServerPath(p.Path)))
-		}
 	}
 	switch hasSlot := problem != nil || view.version != noSlot; {
-	case !hasSlot && !s.InUse():
+	case !hasSlot && len(s.Claims) == 0:
 		return nil, nil
-	case !hasSlot:
+	case !hasSlot && s.InUse():
 		s.Problem = errors.Join(s.Problem, fmt.Errorf("%s is missing", w.client.ServerPath(w.slotPath(number))))
 	}
 	return s, nil
@@ -252,6 +251,18 @@ func (e WorkerExplanation) String() string {
 			return ""
 		}
 		return e.describe(s)
+	})
+	e.list(&b, "dead", func(s WorkerSlot) string {
+		var dead []string
+		for _, p := range s.Claims {
+			if p.Dead {
+				dead = append(dead, p.Name)
+			}
+		}
+		if len(dead) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("number %d: %s, passed over: not ephemeral, nobody alive owns it", s.Number, strings.Join(dead, ", "))
 	})
 	for i, path := range e.Foreign {
 		if i == listed {
@@ -310,6 +321,9 @@ func (e WorkerExplanation) list(b *strings.Builder, what string, say func(Worker
 func (e WorkerExplanation) describe(s WorkerSlot) string {
 	text := fmt.Sprintf("number %d", s.Number)
 	for _, p := range s.Claims {
+		if p.Dead {
+			continue
+		}
 		text += fmt.Sprintf(", by %s", quote(p.Data))
 		if p.SessionID != 0 {
 			text += fmt.Sprintf(", session %#x", p.SessionID)

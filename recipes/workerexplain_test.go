@@ -106,7 +106,6 @@ func TestWorkerIDExplainProblems(t *testing.T) {
 			1: idRoot + "/slots/1 is missing",
 			2: "corrupt",
 			3: "reserved up to 2126-",
-			4: idRoot + "/claims/worker-4 is not ephemeral: delete it if nobody has the number",
 		} {
 			s := w.slotOf(e, number)
 			if s.Problem == nil {
@@ -117,7 +116,10 @@ func TestWorkerIDExplainProblems(t *testing.T) {
 		if !errors.Is(w.slotOf(e, 2).Problem, recipes.ErrCorrupt) {
 			w.Errorf("number 2: %v", w.slotOf(e, 2).Problem)
 		}
-		wantText(t, e, "of 0 to 4, 2 are in use, 1 free, 2 cannot be used\n")
+		if s := w.slotOf(e, 4); s.InUse() || s.Problem != nil || len(s.Claims) != 1 || !s.Claims[0].Dead {
+			w.Errorf("of a dead claim: %+v", s)
+		}
+		wantText(t, e, "of 0 to 4, 1 are in use, 2 free, 2 cannot be used\n", "dead: number 4: worker-4, passed over")
 		w.put(c, idRoot+"/lock/lock-0000000000")
 		e = w.explainWorkers(ids)
 		if !errors.Is(e.Problem, recipes.ErrWrongRoot) {

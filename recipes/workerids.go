@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/batonzk/baton/framework"
@@ -24,6 +27,9 @@ type WorkerIDs struct {
 	slots    *line // in which nobody stands: it reports
 	clock    workerClock
 	err      error // why it cannot be used
+
+	mu    sync.Mutex
+	alive map[string]struct{} // claims' nodes that are known to be ephemeral
 }
 
 // NewWorkerIDs returns the worker numbers of a root. It does no I/O; a
@@ -104,8 +110,10 @@ func (e *NoWorkerSlotError) Unwrap() []error {
 // reads for token and watch included; for the first of a WorkerIDs value one
 // more, and two for each node of the root's path, to see that it is apart from
 // others; as many again and up to 7 for what the first of all has to make, more
-// in a deeper path; up to 17 more if no number is left that never was used; and
-// one more for each time that another was faster. Those who claim at once choose at
+// in a deeper path; up to 17 more if no number is left that never was used; one if
+// the preferred number is in use; if all seem to be, one for each claim that was
+// not asked for before, to see whether somebody alive owns it; and one more for
+// each time that another was faster. Those who claim at once choose at
 // random, so that they seldom meet while there is a choice.
 func (w *WorkerIDs) Claim(ctx context.Context) (*WorkerID, error) {
 	if w.err != nil {
@@ -179,6 +187,15 @@ func (w *WorkerIDs) round(ctx context.Context, session *framework.Session, watch
 		return nil, err
 	}
 	id, err := w.take(ctx, session, &s)
+	if says(ctx, err, ErrNoWorkerSlot) {
+		found, looked := w.passOver(ctx, &s, slices.Concat(slices.Collect(maps.Values(s.taken))...))
+		if looked != nil {
+			return nil, looked
+		}
+		if found {
+			id, err = w.take(ctx, session, &s)
+		}
+	}
 	if live := s.live() + 1; id != nil && live*5 >= s.total()*4 && s.total() >= 10 {
 		w.client.Logger().Warn("worker numbers are running short", "root", w.root.path, "in use", live, "of", s.total())
 	}

@@ -124,6 +124,54 @@ func TestWorkerIDPreferred(t *testing.T) {
 	})
 }
 
+// Claims that nobody alive owns keep no number for ever, and who is alive is
+// asked for once.
+func TestWorkerIDDeadClaims(t *testing.T) {
+	t.Parallel()
+	inIDBubble(t, func(w *world) {
+		c := w.client()
+		ids := recipes.NewWorkerIDs(c, idRoot, recipes.WithRange(0, 3))
+		var all []*recipes.WorkerID
+		for range 2 {
+			all = append(all, w.claim(ids))
+		}
+		for n := range 4 {
+			w.put(c, fmt.Sprintf("%s/claims/worker-%d", idRoot, n))
+		}
+		for range 2 {
+			all = append(all, w.claim(ids))
+		}
+		seen := make(map[int]bool)
+		for _, id := range all {
+			seen[id.ID()] = true
+		}
+		if len(seen) != 4 {
+			w.Errorf("numbers %v", seen)
+		}
+		for _, want := range []int{1, 0} { // that is alive was asked for three of the four before
+			log := w.requests(op("exists"))
+			_, err := ids.Claim(w.ctx)
+			var full *recipes.NoWorkerSlotError
+			if !errors.As(err, &full) || full.Live != 4 {
+				w.Errorf("Claim: %v", err)
+			}
+			log.stop()
+			if n := len(log.ops()) - 4; n != want { // the dead are asked for each time
+				w.Errorf("%d claims were asked for, want %d", n, want)
+			}
+		}
+		w.let(all[3])
+		if again := w.claim(w.workers(recipes.WithPreferred(all[3].ID()))); again.ID() != all[3].ID() {
+			w.Errorf("number %d, want the preferred %d", again.ID(), all[3].ID())
+		} else {
+			w.let(again)
+		}
+		for _, id := range all[:3] {
+			w.let(id)
+		}
+	})
+}
+
 // One more than there are numbers.
 func TestWorkerIDExhausted(t *testing.T) {
 	t.Parallel()
