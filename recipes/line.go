@@ -29,15 +29,12 @@ type line struct {
 	settings settings
 	checked  atomic.Bool // that it is no generator's root, nor in one, nor has one in it
 
-	mu       sync.Mutex
-	reported map[string]struct{}  // children that were logged
-	failed   map[string]time.Time // markers, and when they were found
+	mu     sync.Mutex
+	failed map[string]time.Time // markers, and when they were found
 
-	itself sync.Once // logs that the line waits for itself
+	reports reporter
+	itself  sync.Once // logs that the line waits for itself
 }
-
-// reportedMax bounds what a line remembers to have logged.
-const reportedMax = 1000
 
 func newLine(client *framework.Client, path string, r *rule, s settings) *line {
 	return &line{
@@ -47,7 +44,6 @@ func newLine(client *framework.Client, path string, r *rule, s settings) *line {
 		key:      heldKey{client: client.Root(), path: client.FullPath(path), label: r.label},
 		rule:     r,
 		settings: s,
-		reported: make(map[string]struct{}),
 	}
 }
 
@@ -286,14 +282,7 @@ func (l *line) contenders(children []string) []contender {
 
 // report logs a message about a child, once.
 func (l *line) report(child, message string) {
-	l.mu.Lock()
-	_, known := l.reported[child]
-	full := len(l.reported) >= reportedMax
-	if !known && !full {
-		l.reported[child] = struct{}{}
-	}
-	l.mu.Unlock()
-	if !known && !full {
+	if l.reports.isNew(child) {
 		l.logger().Warn(message, "lock", l.lock, "child", framework.JoinPath(l.path, child))
 	}
 }

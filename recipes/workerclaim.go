@@ -51,14 +51,14 @@ func (s *survey) total() int { return s.last - s.first + 1 }
 func (w *WorkerIDs) look(ctx context.Context, watching bool, s *survey) error {
 	s.first, s.last = w.settings.first, w.settings.last
 	s.unusable, s.dead = make(map[int]struct{}), make(map[string]struct{})
-	names, _, err := w.client.Children(ctx, w.slots.path)
+	names, _, err := w.client.Children(ctx, w.slotsPath())
 	if err != nil && !says(ctx, err, framework.ErrNoNode) {
 		return err
 	}
 	s.used = make(map[int]struct{})
 	for _, name := range names {
 		if n, ok := parseWorker(name); !ok {
-			w.slots.report(name, ignoringForeign)
+			w.report(framework.JoinPath(w.slotsPath(), name), ignoringForeign)
 		} else if n >= s.first && n <= s.last {
 			s.used[n] = struct{}{}
 		}
@@ -83,7 +83,7 @@ func (w *WorkerIDs) listClaims(ctx context.Context, watching bool, dead map[stri
 		_, dead := dead[name]
 		switch {
 		case !ok:
-			w.claims.report(name, ignoringForeign)
+			w.report(framework.JoinPath(w.claims.path, name), ignoringForeign)
 		case !dead && n >= w.settings.first && n <= w.settings.last:
 			taken[n] = append(taken[n], name)
 		}
@@ -108,7 +108,7 @@ func (w *WorkerIDs) passOver(ctx context.Context, s *survey, names []string) (fo
 	for name, stat := range stats {
 		if stat.EphemeralOwner == 0 {
 			s.dead[name] = struct{}{}
-			w.claims.report(name, "passing over a worker number's claim that is not ephemeral")
+			w.report(framework.JoinPath(w.claims.path, name), "passing over a worker number's claim that is not ephemeral")
 		}
 	}
 	w.keepAlive(s, stats)
@@ -308,7 +308,7 @@ func (w *WorkerIDs) readSlots(ctx context.Context, numbers []int, s *survey) ([]
 			continue
 		}
 		s.unusable[numbers[i]], s.reason = struct{}{}, problem
-		w.slots.report(strconv.Itoa(numbers[i]), "a worker's slot cannot be used: "+problem.Error())
+		w.report(w.slotPath(numbers[i]), "a worker's slot cannot be used: "+problem.Error())
 	}
 	return views, nil
 }
@@ -334,8 +334,10 @@ func (w *WorkerIDs) readSlot(ctx context.Context, number int) (view *slotView, p
 	return &slotView{slot: s, version: stat.Version}, nil, nil
 }
 
+func (w *WorkerIDs) slotsPath() string { return framework.JoinPath(w.root.path, slotsNode) }
+
 func (w *WorkerIDs) slotPath(number int) string {
-	return framework.JoinPath(w.slots.path, strconv.Itoa(number))
+	return framework.JoinPath(w.slotsPath(), strconv.Itoa(number))
 }
 
 // reserve claims a number, by one multi that makes the node that says that it is

@@ -24,9 +24,10 @@ type WorkerIDs struct {
 	root     generatorRoot
 	settings workerSettings
 	claims   *line // of the nodes that say which numbers are in use
-	slots    *line // in which nobody stands: it reports
 	clock    workerClock
 	err      error // why it cannot be used
+
+	reports reporter
 
 	mu    sync.Mutex
 	alive map[string]struct{} // claims' nodes that are known to be ephemeral
@@ -47,9 +48,15 @@ func NewWorkerIDs(client *framework.Client, root string, opts ...WorkerOption) *
 	w.client = client
 	w.clock = workerClock{wall: s.wall, maxSkew: s.maxSkew, began: time.Now()}
 	w.claims = newLine(client, framework.JoinPath(root, claimsNode), claimRule, settings{data: []byte(s.owner)})
-	w.slots = newLine(client, framework.JoinPath(root, slotsNode), claimRule, settings{})
-	w.claims.lock, w.slots.lock = root, root
+	w.claims.lock = root
 	return w
+}
+
+// report logs a message about a node in the root, once.
+func (w *WorkerIDs) report(path, message string) {
+	if w.reports.isNew(path) {
+		w.client.Logger().Warn(message, "root", w.root.path, "node", path)
+	}
 }
 
 // claimRule is that of the nodes of numbers in use, none of which waits for
