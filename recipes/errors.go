@@ -50,8 +50,9 @@ var (
 	// ErrClockBehind says that the IDs are too far ahead of this process's
 	// clock for one more: it was set back.
 	ErrClockBehind = errors.New("recipes: the clock is behind the IDs")
-	// ErrEpochExhausted says that the layout has no number for the time.
-	ErrEpochExhausted = errors.New("recipes: the layout's time is used up")
+	// ErrLayoutExhausted is the ErrExhausted of IDs: their layout has no number for
+	// the time any more.
+	ErrLayoutExhausted = fmt.Errorf("%w: the layout's time is used up", ErrExhausted)
 	// ErrClosed says that the client was closed, or the generator. It is
 	// [framework.ErrClosed].
 	ErrClosed = framework.ErrClosed

@@ -145,7 +145,7 @@ func (g *Snowflake) Worker() *WorkerID {
 // [WithReclaim] is set; with [ErrClockBehind] if the clock was set back by so much
 // that it would have to wait longer than the lead and a window; with [ErrClockSkew]
 // if the clock is off the servers' and the reserved time over; with
-// [ErrEpochExhausted] at the layout's end; with [ErrClosed], which is [ErrReleased]
+// [ErrLayoutExhausted] at the layout's end; with [ErrClosed], which is [ErrReleased]
 // too, after Close. An error is not for ever, except for ErrLost, ErrClosed and that
 // of an option.
 //

@@ -458,7 +458,7 @@ func TestSnowflakeEndOfLife(t *testing.T) {
 		for {
 			id, err := g.next(w.ctx)
 			if err != nil {
-				wantErr(w, "in the end", err, recipes.ErrEpochExhausted)
+				wantErr(w, "in the end", err, recipes.ErrLayoutExhausted)
 				break
 			}
 			if id < 0 || id.Time(l).Before(time.Now().Truncate(time.Millisecond)) {
@@ -471,7 +471,7 @@ func TestSnowflakeEndOfLife(t *testing.T) {
 			w.Errorf("%d IDs until %v, the end is %v", n, time.Now(), l.EndOfLife())
 		}
 		_, err = ids.Claim(w.ctx)
-		wantErr(w, "Claim", err, recipes.ErrEpochExhausted)
+		wantErr(w, "Claim", err, recipes.ErrLayoutExhausted)
 		g.end()
 	})
 }

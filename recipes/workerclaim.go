@@ -377,7 +377,7 @@ func (w *WorkerIDs) withinLayout(r *reservation, now time.Time) error {
 	l := w.settings.layout
 	switch end := l.EndOfLife(); {
 	case !now.Before(end) || r.from >= end.UnixMilli():
-		return fmt.Errorf("%w: %v ended %s", ErrEpochExhausted, l, clockText(end))
+		return fmt.Errorf("%w: %v ended %s", ErrLayoutExhausted, l, clockText(end))
 	case r.slot.high > end.UnixMilli():
 		r.slot.high = end.UnixMilli()
 	}

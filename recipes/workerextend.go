@@ -39,7 +39,7 @@ func (id *WorkerID) extend(ctx context.Context, used int64) error {
 		if next.slot.high < w.settings.layout.EndOfLife().UnixMilli() {
 			return nil
 		}
-		return fmt.Errorf("%w: all of it is reserved", ErrEpochExhausted)
+		return fmt.Errorf("%w: all of it is reserved", ErrLayoutExhausted)
 	}
 	return id.commit(ctx, next)
 }

@@ -104,7 +104,7 @@ func (e *NoWorkerSlotError) Unwrap() []error {
 // 16 that are free, so that a number rests before it comes back. It fails with
 // [ErrNoWorkerSlot] if there is none, unless it is to wait; with [ErrOtherLayout]
 // if the root's IDs have another layout; with [ErrClockSkew] if this process's
-// clock is off the servers'; with [ErrEpochExhausted] or [ErrClockBehind] if the
+// clock is off the servers'; with [ErrLayoutExhausted] or [ErrClockBehind] if the
 // time is after the layout's end or before its epoch; with [ErrWrongRoot] or
 // [ErrCorrupt] if the root is for something else, or holds what is not
 // understood.
