@@ -60,6 +60,30 @@ func TestSnowflakeStartsAfterGivenUp(t *testing.T) {
 	})
 }
 
+// When the client is closed a generator goes on with what it has, and no further.
+func TestSnowflakeOfClosedClient(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]recipes.SnowflakeOption{"": nil, "with reclaim": {recipes.WithReclaim()}} {
+		inIDBubble(t, func(w *world) {
+			c := w.client()
+			g := recipes.NewSnowflake(recipes.NewWorkerIDs(c, idRoot), opts...)
+			if err := g.Start(w.ctx); err != nil {
+				w.Fatal(err)
+			}
+			if err := c.Close(); err != nil {
+				w.Fatal(err)
+			}
+			if _, err := g.Next(w.ctx); err != nil {
+				w.Errorf("%s: in the reserved time: %v", name, err)
+			}
+			time.Sleep(11 * time.Second)
+			_, err := g.Next(w.ctx)
+			wantErr(w, name, err, recipes.ErrClosed)
+			_ = g.Close() // its claim went with the client
+		})
+	}
+}
+
 // A first claim that nobody waits for any more is given up: it takes no number
 // later on.
 func TestSnowflakeGivesUpTheClaim(t *testing.T) {

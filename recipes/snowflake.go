@@ -55,7 +55,8 @@ type snowflakeSettings struct {
 
 // WithMaxLead sets how far ahead of this process's clock an ID's time may be, 5 s
 // unless set: what a burst beyond the layout's rate may borrow, and what remains
-// possible when the clock is set back. At the limit Next waits, see there.
+// possible when the clock is set back. At the limit Next waits, see there. With 0
+// no ID is ahead of the clock.
 func WithMaxLead(d time.Duration) SnowflakeOption {
 	return func(s *snowflakeSettings) {
 		if d < 0 || d > time.Hour {
@@ -146,7 +147,8 @@ func (g *Snowflake) Worker() *WorkerID {
 // that it would have to wait longer than the lead and a window; with [ErrClockSkew]
 // if the clock is off the servers' and the reserved time over; with
 // [ErrLayoutExhausted] at the layout's end; with [ErrClosed], which is [ErrReleased]
-// too, after Close. An error is not for ever, except for ErrLost, ErrClosed and that
+// too, after Close; with ErrClosed after the client's Close, once the reserved time
+// is over. An error is not for ever, except for ErrLost, ErrClosed and that
 // of an option.
 //
 // If more time has passed than the process's monotonic clock knows of, by a second or
